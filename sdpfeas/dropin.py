@@ -19,13 +19,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,22 +32,16 @@ import scipy.sparse as sp
 from sdpfeas.backends.base import ALL_SETS, CONES
 from sdpfeas.claims import Claim
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import CardError, FileFormatError, ProblemError
+from sdpfeas.errors import CardError, FileFormatError
 from sdpfeas.families import Family, ParametricFamily
+from sdpfeas.io.sdpa import SdpaData
 from sdpfeas.npz import UNREADABLE, load, unpack_arrays
 from sdpfeas.numerics.limits import EIGEN_FLOPS, WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, svec_map
+from sdpfeas.problem.conic_form import ENTRIES, ConicForm, conic_form
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.problem.reductions.sdpa_forms import (
-    EqualityForm,
-    LmiForm,
-    SdpaData,
-    equality_form,
-    lmi_form,
-    primal_data,
-)
-from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
 __all__ = [
     "ALL_SETS",
@@ -82,13 +75,13 @@ def trivial_claim(problem: FeasibilityProblem) -> Claim | None:
     Parameters
     ----------
     problem : FeasibilityProblem
-        A problem without LMIs.
+        Any problem.
 
     Returns
     -------
     Claim or None
         A point if no row constrains anything, a Farkas certificate if a row without coefficients contradicts
-        its bounds, and None for all other problems.
+        its bounds, and None for all other problems and for those with LMIs.
 
     Examples
     --------
@@ -100,7 +93,7 @@ def trivial_claim(problem: FeasibilityProblem) -> Claim | None:
     >>> trivial_claim(sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [2.0])) is None
     True
     """
-    answer = presolve(problem).answer
+    answer = None if problem.lmis else presolve(problem).answer
     return None if answer is None else Claim(*answer, raw_status="presolved")
 
 
@@ -221,8 +214,8 @@ class SedumiData:
     >>> given.A.toarray(), given.b, given.nonneg, given.semidefinite
     (array([[1., 1., 0., 0., 1.]]), array([1.]), 1, (2,))
     >>> given.blocks(np.arange(5.0))
-    [array([[1., 2.],
-           [3., 4.]]), array([0.])]
+    [array([0.]), array([[1., 2.],
+           [3., 4.]])]
     """
 
     A: sp.csr_array
@@ -230,25 +223,23 @@ class SedumiData:
     c: FloatArray
     nonneg: int
     semidefinite: tuple[int, ...]
-    _starts: np.ndarray
-    _sizes: np.ndarray
 
     def blocks(self, x: FloatArray) -> list[FloatArray]:
-        """Split ``x`` into the blocks of the SDPA pair, in their order there."""
-        out = []
-        for start, size in zip(self._starts.tolist(), self._sizes.tolist(), strict=True):
-            part = x[start : start + (size * size if size > 0 else -size)]
-            out.append(part.reshape(size, size) if size > 0 else part)
+        """Split ``x`` into the blocks of the SDPA pair."""
+        out, start = [x[: self.nonneg]] if self.nonneg else [], self.nonneg
+        for side in self.semidefinite:
+            out.append(x[start : start + side * side].reshape(side, side))
+            start += side * side
         return out
 
 
-class SdpaPair(ABC):
+class SdpaPair:
     """A problem as one program of an SDPA pair; made by :func:`to_sdpa`.
 
     The pair is that of an SDPA file: block matrices ``X`` with ``<F_i, X> = c_i``, ``X`` positive
     semidefinite; and numbers ``y`` with ``sum_k y_k F_k - F_0`` positive semidefinite. The problem is one of
     the two, and a ray of the other is its Farkas certificate. All objectives are zero. Matrices ``F_k``
-    without entries, which some solvers refuse, are left out.
+    without entries, which some solvers refuse, are left out. The diagonal block, if any, is the first.
 
     Attributes
     ----------
@@ -275,88 +266,59 @@ class SdpaPair(ABC):
            [0. , 0.5]]),)
     """
 
-    side: ClassVar[Literal["lmi", "equality"]]
+    def __init__(self, side: Literal["lmi", "equality"], form: ConicForm) -> None:
+        self.side = side
+        self._form = form
+        self._kept = np.flatnonzero(np.diff(form.matrix.indptr))
+        self._packing = form.packing(form.columns)
 
-    def __init__(self, data: SdpaData) -> None:
-        self._count = data.c.size
-        self._kept = np.unique(data.matrix[data.matrix > 0]) - 1
-        numbers = np.zeros(self._count + 1, dtype=np.int64)
-        numbers[self._kept + 1] = np.arange(1, self._kept.size + 1)
-        self._data = replace(data, c=data.c[self._kept], matrix=numbers[data.matrix])
-
-    @abstractmethod
     def point(self, solution: SdpaSolution) -> Point:
         """Return the point of the problem that a solution holds."""
+        point = self._evidence(solution)[0]
+        assert point is not None
+        return point
 
-    @abstractmethod
     def multipliers(self, solution: SdpaSolution) -> FloatArray:
         """Return the dual multipliers of the problem, which a Farkas certificate is made of."""
+        multipliers = self._evidence(solution)[1]
+        assert multipliers is not None
+        return multipliers
 
-    def file(self, comment: str) -> bytes:
-        """Return the content of an SDPA file (``.dat-s``)."""
-        return self._data.text(comment)
+    def _evidence(self, solution: SdpaSolution) -> tuple[Point | None, FloatArray | None]:
+        y = np.zeros(self._form.rhs.size)
+        y[self._kept] = solution.y
+        return self._form.evidence(self._packing @ np.concatenate([np.ravel(x) for x in solution.X]), y)
 
     @property
     def sets(self) -> list[BlockSet]:
         """One PSD or, for a diagonal block, Nonneg set per block of ``X``."""
-        return self._data.sets()
+        cones = self._form.columns
+        diagonal: list[BlockSet] = [Nonneg(cones.nonneg)] if cones.nonneg else []
+        return diagonal + [PSD(side) for side in cones.semidefinite]
 
     @cached_property
     def sedumi(self) -> SedumiData:
         """The pair as SeDuMi has it."""
-        data = self._data
-        diagonal = data.sizes < 0
-        length = np.where(diagonal, -data.sizes, data.sizes**2)
-        order = np.argsort(~diagonal, kind="stable")
-        starts = np.empty_like(length)
-        starts[order] = np.concatenate([[0], np.cumsum(length[order])[:-1]])
-        size = np.where(diagonal, 0, data.sizes)[data.block]
-        place = starts[data.block] + data.row * size + np.where(diagonal[data.block], data.row, data.column)
-        mirror = starts[data.block] + data.column * size + data.row
-        off = ~diagonal[data.block] & (data.row != data.column)
-        entries = np.concatenate([data.value, data.value[off]])
-        where = np.concatenate([data.matrix, data.matrix[off]]), np.concatenate([place, mirror[off]])
-        whole = sp.csr_array((entries, where), shape=(data.c.size + 1, int(length.sum())))
-        costs = -whole[[0]].toarray()[0]
-        sides = tuple(data.sizes[~diagonal].tolist())
-        return SedumiData(whole[1:], data.c, costs, int(length[diagonal].sum()), sides, starts, data.sizes)
+        form, cones = self._form, self._form.columns
+        rows = sp.csr_array(form.matrix[self._kept] @ self._packing)
+        cost = np.asarray(self._packing.T @ form.cost)
+        return SedumiData(rows, form.rhs[self._kept], cost, cones.nonneg, cones.semidefinite)
 
-    def _with_empty_matrices(self, y: FloatArray) -> FloatArray:
-        out = np.zeros(self._count)
-        out[self._kept] = y
-        return out
-
-
-class _EqualitySide(SdpaPair):
-    """``<F_i, X> = c_i``: the point is X, a certificate -y."""
-
-    side = "equality"
-
-    def __init__(self, form: EqualityForm) -> None:
-        super().__init__(primal_data(form.problem))
-        self._form = form
-
-    def point(self, solution: SdpaSolution) -> Point:
-        return self._form.point(tuple(solution.X))
-
-    def multipliers(self, solution: SdpaSolution) -> FloatArray:
-        return self._form.multipliers(self._with_empty_matrices(-solution.y))
-
-
-class _LmiSide(SdpaPair):
-    """``sum_k y_k F_k - F_0``: the point is y, a certificate X."""
-
-    side = "lmi"
-
-    def __init__(self, form: LmiForm) -> None:
-        super().__init__(form.data)
-        self._form = form
-
-    def point(self, solution: SdpaSolution) -> Point:
-        return self._form.point((self._with_empty_matrices(solution.y),))
-
-    def multipliers(self, solution: SdpaSolution) -> FloatArray:
-        return self._form.multipliers(np.concatenate([x.reshape(-1) for x in solution.X]))
+    def file(self, comment: str) -> bytes:
+        """Return the content of an SDPA file (``.dat-s``)."""
+        given, sets = self.sedumi, self.sets
+        # Block, row and column of every entry of X.
+        index = [np.divmod(np.arange(s.entries), s.n) if s.matrix else 2 * (np.arange(s.n),) for s in sets]
+        row, column = (np.concatenate([part[k] for part in index]) for k in (0, 1))
+        block = np.repeat(np.arange(len(sets)), [s.entries for s in sets])
+        ordered = sp.csr_array(sp.vstack([sp.csr_array(-given.c[None]), given.A]))
+        ordered.sort_indices()
+        table = ordered.tocoo()
+        matrix, entry = table.coords
+        above = np.flatnonzero((row <= column)[entry])
+        matrix, entry, value = matrix[above], entry[above], table.data[above]
+        sizes = np.array([s.n if s.matrix else -s.n for s in sets])
+        return SdpaData(sizes, given.b, matrix, block[entry], row[entry], column[entry], value).text(comment)
 
 
 def to_sdpa(problem: FeasibilityProblem, side: SdpaSide = "auto") -> SdpaPair:
@@ -365,10 +327,11 @@ def to_sdpa(problem: FeasibilityProblem, side: SdpaSide = "auto") -> SdpaPair:
     Parameters
     ----------
     problem : FeasibilityProblem
-        Made of PSD, Nonneg and Free blocks (a backend whose ``sets`` are `CONES` gets no others).
+        Made of PSD, Nonneg and Free blocks (a backend whose ``sets`` are `CONES` gets no others), with any
+        LMIs into PSD and Nonneg sets.
     side : {"auto", "lmi", "equality"}
         Which program. A problem that is no linear matrix inequality (see :func:`is_lmi`) always becomes
-        ``"equality"``: inequalities get slack variables, and Free blocks are split into two parts.
+        ``"equality"``: inequalities and LMIs get slack variables, and Free blocks are split into two parts.
 
     Returns
     -------
@@ -382,14 +345,16 @@ def to_sdpa(problem: FeasibilityProblem, side: SdpaSide = "auto") -> SdpaPair:
     >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [2.0])
     >>> pair = to_sdpa(problem)
     >>> pair.side, pair.sets
-    ('equality', [PSD(n=2), Nonneg(n=2)])
+    ('equality', [Nonneg(n=2), PSD(n=2)])
     """
-    form = None if side == "equality" else _lmi_form(problem)
-    return _EqualitySide(equality_form(problem)) if form is None else _LmiSide(form)
+    form = conic_form(problem, scaled=False, weights=ENTRIES)
+    if side != "equality" and is_lmi(problem):
+        return SdpaPair("lmi", form.cones_on_rows().dual().without_free_columns())
+    return SdpaPair("equality", form.cones_on_columns().without_free_columns())
 
 
 def is_lmi(problem: FeasibilityProblem) -> bool:
-    """Whether a problem is a linear matrix inequality, so that `to_sdpa` can make it the ``"lmi"`` side.
+    """Whether a problem has Free blocks, LMIs and inequalities only, so that it can be the ``"lmi"`` side.
 
     Examples
     --------
@@ -398,15 +363,9 @@ def is_lmi(problem: FeasibilityProblem) -> bool:
     >>> is_lmi(sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0]))
     False
     """
-    return _lmi_form(problem) is not None
-
-
-def _lmi_form(problem: FeasibilityProblem) -> LmiForm | None:
-    try:
-        form = lmi_form(problem)
-    except ProblemError:
-        return None
-    return form if form.data.matrix.any() else None
+    parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
+    plain = all(block.free for block in problem.sets) and not problem.equality.any()
+    return plain and any(not rows.empty for rows in parts)
 
 
 # ---------------------------------------------------------------- data of families

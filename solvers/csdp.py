@@ -81,6 +81,7 @@ class Csdp(FeasibilityBackend):
 
     name = "csdp"
     sets = CONES
+    lmis = True
     Options = CsdpOptions
 
     @classmethod
@@ -108,7 +109,8 @@ class Csdp(FeasibilityBackend):
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         if (claim := trivial_claim(problem)) is not None:
             return claim
-        entries = sum(rows.entries for rows in problem.rows)
+        parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
+        entries = sum(rows.entries for rows in parts)
         require_resources("the file that CSDP reads", numbers=2000.0 * entries, memory=200.0 * entries)
         pair = to_sdpa(problem, self.options.form)
         with tempfile.TemporaryDirectory(prefix="sdpfeas-csdp-") as name:

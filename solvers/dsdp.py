@@ -103,7 +103,7 @@ class Dsdp(FeasibilityBackend):
         return f"5.8 in cvxopt {super().version()}"
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        if not problem.lmis and (trivial := trivial_claim(problem)) is not None:
+        if (trivial := trivial_claim(problem)) is not None:
             return trivial
         whole = bool(problem.lmis) or any(block.free for block in problem.sets)
         program: _Program = _AsPoint(problem) if whole else _AsMultipliers(problem)

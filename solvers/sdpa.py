@@ -94,6 +94,7 @@ class Sdpa(FeasibilityBackend):
 
     name = "sdpa"
     sets = CONES
+    lmis = True
     requires = ("sdpap",)
     distribution = "sdpa-python"
     Options = SdpaOptions

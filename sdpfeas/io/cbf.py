@@ -21,14 +21,21 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import require_within_limit
-from sdpfeas.io.problem_files import read_decompressed, unrotate, write_compressed
+from sdpfeas.io.problem_files import (
+    BLOCK_BYTES,
+    BLOCK_ROW_BYTES,
+    ENTRY_BYTES,
+    ROW_BYTES,
+    read_decompressed,
+    unrotate,
+    write_compressed,
+)
 from sdpfeas.numerics.exact_arithmetic import add_up
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.sdpa_forms import BLOCK_BYTES, BLOCK_ROW_BYTES, ENTRY_BYTES, ROW_BYTES
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 

@@ -22,6 +22,10 @@ Side = Literal["primal", "lmi"]
 #: of a MATLAB file may stand for a number.
 BYTES_PER_BYTE = 8
 
+#: Memory estimates in bytes: per row, per entry, per row of a block with entries, and per block. That of a
+#: block includes the time to read it, which is that of some hundred entries.
+ROW_BYTES, ENTRY_BYTES, BLOCK_ROW_BYTES, BLOCK_BYTES = 256, 128, 16, 2**15
+
 
 def require_side(side: str) -> None:
     """Raise an error unless a side is known."""

@@ -27,27 +27,35 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import require_within_limit
-from sdpfeas.io.problem_files import Side, read_decompressed, require_side, write_compressed
-from sdpfeas.numerics.floating_point_environment import require_ieee
-from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.objective import Objective
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.sdpa_forms import (
+from sdpfeas.io.problem_files import (
     BLOCK_BYTES,
+    BLOCK_ROW_BYTES,
     ENTRY_BYTES,
     ROW_BYTES,
-    SdpaData,
-    lmi_form,
-    primal_data,
+    Side,
+    read_decompressed,
+    require_side,
+    write_compressed,
 )
+from sdpfeas.numerics.exact_arithmetic import add_up
+from sdpfeas.numerics.floating_point_environment import require_ieee
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI, require_no_lmis
+from sdpfeas.problem.objective import Objective
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Rows, Sparse
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 
 __all__ = ["read_sdpa", "read_sdpa_program", "write_sdpa"]
 
@@ -57,6 +65,9 @@ _WORD = re.compile(rb"\S+")
 _BLANKS = bytes.maketrans(b"{}(),;\t\r\v\f", b" " * 10)
 _EXPONENTS = bytes.maketrans(b"dD", b"ee")
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,18}(?![0-9.A-Za-z_])")
+#: Entries: index of the matrix (or row of a problem), row, column, value.
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]
+
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdD][+-]?[0-9]+)?(?![0-9.A-Za-z_+-])")
 
 
@@ -113,11 +124,10 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
     Parameters
     ----------
     problem : FeasibilityProblem
-        For ``side="primal"``: PSD and Nonneg blocks and equality rows only (``equality_form`` of
-        :mod:`sdpfeas.problem.reductions.sdpa_forms` brings any problem into that form). For
-        ``side="lmi"``: Free blocks and LMIs, or slack blocks as ``lmi_form`` of the same module
-        describes. Names are not kept. Rows stored as products are multiplied out, and rows on the LMI side
-        divided by the coefficient of their slack entry, in floating point.
+        For ``side="primal"``: PSD and Nonneg blocks and equality rows only
+        (:func:`sdpfeas.dropin.to_sdpa` adds slack variables to others). For ``side="lmi"``: Free blocks, and
+        LMIs into PSD and Nonneg sets. Names are not kept. Rows stored as products are multiplied out, in
+        floating point.
     path : path
         Compressed if it ends in ``.gz``.
     side : {"primal", "lmi"}
@@ -138,8 +148,7 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
     feasible
     """
     require_side(side)
-    problem = problem.slack_form.problem
-    data = primal_data(problem) if side == "primal" else lmi_form(problem).data
+    data = primal_data(problem.slack_form.problem) if side == "primal" else lmi_data(problem)
     question = "find Y with <F_i, Y> = c_i" if side == "primal" else "find x with sum_i x_i F_i - F_0 >= 0"
     text = data.text(f"written by sdpfeas; the problem is the {side} side: {question}")
     write_compressed(path, text)
@@ -160,6 +169,200 @@ def _objective(data: SdpaData, problem: FeasibilityProblem, side: Side) -> Objec
         else:
             terms[b][i] = value
     return Objective(tuple(terms), "max")
+
+
+@dataclass(frozen=True)
+class SdpaData:
+    """The content of a file: block sizes (negative if diagonal), ``c``, and the entries.
+
+    ``c``: one number per matrix ``F_1, ..., F_m``. ``matrix, block, row, column``: zero-based indices of the
+    entries; matrix 0 is ``F_0``, and ``row <= column``.
+    """
+
+    sizes: np.ndarray
+    c: FloatArray
+    matrix: np.ndarray
+    block: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+    value: FloatArray
+
+    def added_up(self) -> tuple[SdpaData, np.ndarray]:
+        """Sum duplicate entries; also return the indices of entries with a rounded sum."""
+        # One key per position: lexicographic ranks, because a product of sizes may overflow.
+        order = np.lexsort((self.column, self.row, self.block, self.matrix))
+        keys = np.stack([self.matrix, self.block, self.row, self.column])[:, order]
+        new = np.any(keys[:, 1:] != keys[:, :-1], axis=0)
+        if new.all():
+            return self, np.zeros(0, dtype=np.int64)
+        place = np.empty(order.size, dtype=np.int64)
+        place[order] = np.cumsum(np.append(0, new))
+        index, totals, rounded = add_up(place, self.value)
+        matrix, block, row, column = (
+            self.matrix[index],
+            self.block[index],
+            self.row[index],
+            self.column[index],
+        )
+        return SdpaData(self.sizes, self.c, matrix, block, row, column, totals), rounded
+
+    def sets(self) -> list[BlockSet]:
+        """Return one set per block."""
+        return [PSD(int(n)) if n > 0 else Nonneg(int(-n)) for n in self.sizes]
+
+    def _by_block(self) -> Iterator[tuple[BlockSet, np.ndarray]]:
+        """Yield every set with the indices of its entries."""
+        order = np.argsort(self.block, kind="stable")
+        edges = np.searchsorted(self.block[order], np.arange(self.sizes.size + 1))
+        for b, block in enumerate(self.sets()):
+            yield block, order[edges[b] : edges[b + 1]]
+
+    def _rows(self, block: BlockSet, entries: np.ndarray) -> Rows | None:
+        """Return one row per matrix ``F_1, ..., F_m``, with the entries of one block."""
+        index, m = entries[self.matrix[entries] > 0], self.c.size
+        if index.size == 0:
+            return None
+        i, j, value = self.row[index], self.column[index], self.value[index]
+        which = self.matrix[index] - 1
+        if not block.matrix:
+            return Sparse(sp.csr_array((value, (which, i)), shape=(m, block.n)), block.n, False)
+        off = i != j
+        place = np.concatenate([i * block.n + j, (j * block.n + i)[off]])
+        both = np.concatenate([value, value[off]]), (np.concatenate([which, which[off]]), place)
+        return Sparse(sp.csr_array(both, shape=(m, block.n**2)), block.n)
+
+    def _require_memory(self) -> None:
+        used = np.unique(self.block[self.matrix > 0]).size
+        require_within_limit(used * (self.c.size + 1), "rows times blocks", each=BLOCK_ROW_BYTES)
+
+    def primal(self) -> FeasibilityProblem:
+        """Return the primal problem: find Y with ``<F_i, Y> = c_i``."""
+        self._require_memory()
+        return FeasibilityProblem(
+            self.sets(),
+            [self._rows(block, entries) for block, entries in self._by_block()],
+            self.c,
+            self.c,
+            row_names=[f"F{k + 1}" for k in range(self.c.size)],
+            block_names=[f"Y{b + 1}" for b in range(self.sizes.size)],
+        )
+
+    def lmi(self) -> FeasibilityProblem:
+        """Return the LMI problem: find x with ``sum_k x_k F_k - F_0`` in every block."""
+        self._require_memory()
+        require_within_limit(
+            sum(block.entries for block in self.sets()), "entries of matrices", each=ROW_BYTES
+        )
+        lmis = []
+        for b, (block, entries) in enumerate(self._by_block()):
+            index = entries[self.matrix[entries] == 0]
+            place = (self.row[index], self.column[index]) if block.matrix else (self.row[index],)
+            constant = np.zeros(block.shape)
+            constant[place] = constant[place[::-1]] = -self.value[index]
+            lmis.append(LMI(block, constant, [self._rows(block, entries)], f"X{b + 1}"))
+        return FeasibilityProblem([Free(self.c.size)], [None], [], [], block_names=["x"], lmis=lmis)
+
+    def text(self, comment: str) -> bytes:
+        """Return the text of the file."""
+        head = [
+            f'"{comment}"',
+            str(self.c.size),
+            str(self.sizes.size),
+            " ".join(map(str, self.sizes.tolist())),
+            " ".join(map(repr, self.c.tolist())),
+        ]
+        columns = (self.matrix, self.block + 1, self.row + 1, self.column + 1, self.value)
+        lines = [
+            "%d %d %d %d %r" % entry  # noqa: UP031 - the fastest format, for millions of entries
+            for entry in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        return "\n".join([*head, *lines, ""]).encode()
+
+
+# --- writing
+
+
+def _upper(rows: Any, block: BlockSet) -> Entries:
+    """Return the entries of the rows in the upper triangle."""
+    coo = sp.coo_array(rows)
+    which, place = coo.coords
+    i, j = np.divmod(place, block.n) if block.matrix else (place, place)
+    keep = i <= j
+    return which[keep], i[keep], j[keep], coo.data[keep]
+
+
+def _sizes(sets: Sequence[BlockSet]) -> np.ndarray:
+    return np.array([s.n if s.matrix else -s.n for s in sets], dtype=np.int64)
+
+
+def primal_data(problem: FeasibilityProblem) -> SdpaData:
+    """Return the file with the problem as its primal side.
+
+    Raises ``ProblemError`` unless the problem has PSD and Nonneg blocks and equality rows only.
+    """
+    require_no_lmis(problem, "the primal side of a file")
+    for b, block in enumerate(problem.sets):
+        if not isinstance(block, (PSD, Nonneg)):
+            raise ProblemError(
+                f"block {problem.block_name(b)} is a {block.kind}; on its primal side an SDPA file takes PSD "
+                "and Nonneg blocks (sdpfeas.dropin.to_sdpa brings other problems into that form)"
+            )
+    if not problem.equality.all():
+        i = int(np.argmin(problem.equality))
+        raise ProblemError(
+            f"row {problem.row_name(i)} is an inequality; on its primal side an SDPA file takes equality "
+            "rows (sdpfeas.dropin.to_sdpa adds slack variables)"
+        )
+    if problem.m == 0:
+        raise ProblemError("an SDPA file needs at least one row")
+    parts = [_upper(rows.explicit(), s) for _, s, rows in problem.blocks()]
+    block_of = np.concatenate([np.full(part[0].size, b) for b, part in enumerate(parts)])
+    which, row, column, value = (np.concatenate([part[k] for part in parts]) for k in range(4))
+    return _ordered(_sizes(problem.sets), problem.lower, which + 1, block_of, row, column, value)
+
+
+def _ordered(
+    sizes: np.ndarray,
+    c: FloatArray,
+    matrix: np.ndarray,
+    block: np.ndarray,
+    row: np.ndarray,
+    column: np.ndarray,
+    value: FloatArray,
+) -> SdpaData:
+    """Sort the entries, matrix by matrix and block by block."""
+    order = np.lexsort((column, row, block, matrix))
+    return SdpaData(sizes, c, matrix[order], block[order], row[order], column[order], value[order])
+
+
+def lmi_data(problem: FeasibilityProblem) -> SdpaData:
+    """Return the file with the problem as its LMI side and ``c = 0``.
+
+    Raises ``ProblemError`` unless the problem has Free blocks and LMIs into PSD and Nonneg sets only.
+    """
+    for b, block in enumerate(problem.sets):
+        if not block.free:
+            named = f"block {problem.block_name(b)} is a {block.kind}"
+            raise ProblemError(f"{named}; on its LMI side an SDPA file takes Free blocks")
+    if problem.m or not problem.lmis:
+        raise ProblemError("on its LMI side an SDPA file takes LMIs, at least one, and no rows")
+    starts = np.cumsum([1, *(block.n for block in problem.sets)])
+    parts = []
+    for j, lmi in enumerate(problem.lmis):
+        if not isinstance(lmi.set, (PSD, Nonneg)):
+            raise ProblemError(
+                f"LMI {problem.lmi_name(j)} is into {lmi.set.kind}; an SDPA file takes PSD and Nonneg"
+            )
+        tables = [-lmi.constant.reshape(1, -1), *(rows.explicit() for rows in lmi.coefficients)]
+        for start, table in zip([0, *starts], tables, strict=False):
+            which, *rest = _upper(table, lmi.set)
+            parts.append((start + which, np.full(which.size, j), *rest))
+    c = np.zeros(int(starts[-1]) - 1)
+    sizes = _sizes([lmi.set for lmi in problem.lmis])
+    return _ordered(sizes, c, *(np.concatenate([part[k] for part in parts]) for k in range(5)))
+
+
+# --- reading
 
 
 class _Parser:

@@ -31,18 +31,20 @@ import scipy.sparse as sp
 from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import require_within_limit
 from sdpfeas.io.matlab import read_matlab, write_matlab
-from sdpfeas.io.problem_files import Side, require_side, unrotate
+from sdpfeas.io.problem_files import (
+    BLOCK_BYTES,
+    BLOCK_ROW_BYTES,
+    ENTRY_BYTES,
+    ROW_BYTES,
+    Side,
+    require_side,
+    unrotate,
+)
 from sdpfeas.numerics.exact_arithmetic import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.sdpa_forms import (
-    BLOCK_BYTES,
-    BLOCK_ROW_BYTES,
-    ENTRY_BYTES,
-    ROW_BYTES,
-)
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.base import canonical_csr
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
@@ -108,8 +110,8 @@ def write_sedumi(
     Parameters
     ----------
     problem : FeasibilityProblem
-        Free, Nonneg, SecondOrder and PSD blocks and equality rows only (``equality_form`` of
-        :mod:`sdpfeas.problem.reductions.sdpa_forms` adds slack variables to others). Blocks are written in
+        Free, Nonneg, SecondOrder and PSD blocks and equality rows only (:func:`sdpfeas.dropin.to_sdpa` adds
+        slack variables to others, and returns SeDuMi's arrays). Blocks are written in
         SeDuMi's order, Free and Nonneg ones joined into one each. Names are not kept. Rows stored as products
         are multiplied out, in floating point.
     path : path
@@ -147,8 +149,8 @@ def write_sedumi(
     if not problem.equality.all():
         i = int(np.argmin(problem.equality))
         raise ProblemError(
-            f"row {problem.row_name(i)} is an inequality; a SeDuMi file takes equality rows (equality_form "
-            "adds slack variables)"
+            f"row {problem.row_name(i)} is an inequality; a SeDuMi file takes equality rows "
+            "(sdpfeas.dropin.to_sdpa adds slack variables)"
         )
     parts = [problem.rows[b].explicit() for b in order]
     terms = problem.point([np.zeros(block.shape) for block in problem.sets])

@@ -211,6 +211,11 @@ class ConicForm:
         maps = (triangle_map(n, self.weights[0], self.triangle) for n in cones.semidefinite)
         return sp.block_diag([sp.eye_array(cones.before_psd), *maps], format="csr")
 
+    def packing(self, cones: Cones) -> Any:
+        """Return the map from a vector with whole symmetric matrices to the packed one."""
+        maps = (triangle_map(n, self.weights[1], self.triangle).T for n in cones.semidefinite)
+        return sp.block_diag([sp.eye_array(cones.before_psd), *maps], format="csr")
+
     # --- other shapes
 
     def dual(self) -> ConicForm:
@@ -263,6 +268,27 @@ class ConicForm:
     def cones_on_columns(self) -> ConicForm:
         """Return the form with equations only: a variable for every slack ``s`` in a cone."""
         return self.dual().cones_on_rows().dual()
+
+    def without_free_columns(self) -> ConicForm:
+        """Return the form with free variables split: ``x = x_1 - x_2`` with ``x_1, x_2 >= 0``."""
+        free = self.columns.free
+        split = np.concatenate([np.arange(free), np.arange(self.columns.size)])
+        sign = np.ones(split.size)
+        sign[free : 2 * free] = -1.0
+
+        def back(x: Any, z: Any) -> tuple[Any, Any]:
+            return None if x is None else np.append(x[:free] - x[free : 2 * free], x[2 * free :]), z
+
+        return replace(
+            self,
+            matrix=sp.csr_array(sp.csr_array(self.matrix)[:, split] @ sp.diags_array(sign)),
+            cost=sign * self.cost[split],
+            columns=replace(self.columns, free=0, nonneg=self.columns.nonneg + 2 * free),
+            column_interior=np.append(np.ones(2 * free), self.column_interior[free:]),
+            column_strict=np.append(np.ones(2 * free, dtype=bool), self.column_strict[free:]),
+            _source=self,
+            _back=back,
+        )
 
     def with_margin(self) -> ConicForm:
         """Return the form that maximises the margin.

@@ -67,11 +67,18 @@ def test_planted_problems(drop_in: Path, name: str, truth: bool) -> None:
     assert result.raw_status
 
 
+def matrix_inequality(rng: np.random.Generator, truth: bool) -> planted.PlantedProblem:
+    """An LMI without slack variables."""
+    plant = planted.feasible_lmis if truth else planted.infeasible_lmis
+    return plant(rng, [sf.Free(2)], [sf.PSD(3)])
+
+
 @every
 @pytest.mark.parametrize("truth", [True, False])
 def test_linear_matrix_inequalities(drop_in: Path, truth: bool) -> None:
-    item = planted.lmi(np.random.default_rng(8), 4, 3, truth=truth)
-    assert sf.solve(item.problem, drop_in, time_limit=20).verdict == item.truth
+    rng = np.random.default_rng(8)
+    for item in (planted.lmi(rng, 4, 3, truth=truth), matrix_inequality(rng, truth)):
+        assert sf.solve(item.problem, drop_in, time_limit=20).verdict == item.truth
 
 
 @every
@@ -183,7 +190,7 @@ def test_csdp_keeps_the_raw_status(drop_in: Path) -> None:
 @csdp
 def test_csdp_forms_agree(drop_in: Path) -> None:
     for truth in (True, False):
-        item = planted.lmi(np.random.default_rng(14), 3, 2, truth=truth)
+        item = matrix_inequality(np.random.default_rng(14), truth)
         for form in ("auto", "lmi", "equality"):
             result = sf.solve(item.problem, drop_in, options={"form": form})
             assert result.verdict == item.truth
@@ -267,6 +274,7 @@ def test_packaged_solvers_decide_both_ways(name: str, truth: bool, capfd: pytest
     rng = np.random.default_rng(3)
     plant = planted.feasible if truth else planted.infeasible
     items = [plant(rng, [sf.Nonneg(2), sf.PSD(3), sf.Free(1)]), planted.lmi(rng, 3, 2, truth=truth)]
+    items.append(matrix_inequality(rng, truth))
     for item in items:
         result = sf.solve(item.problem, SOLVERS / f"{name}.py", rigorous=True)
         assert result.verdict == item.truth
@@ -280,7 +288,7 @@ def test_packaged_solvers_decide_both_ways(name: str, truth: bool, capfd: pytest
 def test_sdpa_reads_phases_by_side() -> None:
     """Infeasible on one side is unbounded on the other: the phase is about the side that was asked."""
     pytest.importorskip("sdpap", reason="SDPA is not installed")
-    item = planted.lmi(np.random.default_rng(14), 3, 2, truth=False)
+    item = matrix_inequality(np.random.default_rng(14), False)
     phases = {}
     for form in ("lmi", "equality"):
         result = sf.solve(item.problem, SOLVERS / "sdpa.py", options={"form": form})
@@ -295,7 +303,7 @@ def test_sdpa_makes_no_claim_of_the_other_side(form: str) -> None:
     """Stopped early, one side has become feasible: never the one that has no point."""
     pytest.importorskip("sdpap", reason="SDPA is not installed")
     rng = np.random.default_rng(0)
-    item = planted.lmi(rng, 3, 2, truth=False) if form == "lmi" else planted.infeasible(rng, [sf.PSD(4)])
+    item = matrix_inequality(rng, False) if form == "lmi" else planted.infeasible(rng, [sf.PSD(4)])
     said = {}
     for iterations in (1, 2, 6):
         options = {"form": form, "max_iterations": iterations}

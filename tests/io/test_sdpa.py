@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.families.planted import feasible, infeasible, lmi
+from sdpfeas.dropin import SdpaSolution, to_sdpa
+from sdpfeas.families.planted import feasible, feasible_lmis, infeasible, infeasible_lmis
 from sdpfeas.io.sdpa import read_sdpa, write_sdpa
-from sdpfeas.problem.reductions.sdpa_forms import equality_form, lmi_form
 
 # The example of the SDPA manual's format section, with a diagonal block.
 EXAMPLE = """"A comment
@@ -30,6 +30,7 @@ EXAMPLE = """"A comment
 2 1 1 2 5.0
 2 2 3 3 2.0
 """
+CONE = sf.LMI(sf.SecondOrder(2), np.ones(2), [np.ones((1, 2))])
 F0 = np.array([[1.0, 0.5], [0.5, 0.0]])
 F1 = np.eye(2)
 F2 = np.array([[0.0, 5.0], [5.0, 0.0]])
@@ -97,10 +98,6 @@ def test_lmi_certificate_is_a_dual_matrix(tmp_path: Path) -> None:
     p = read_sdpa(path, side="lmi")
     y = np.eye(2).reshape(-1)
     assert sf.verify(p, sf.Claim(certificate=y), rigorous=True).verdict == sf.Verdict.INFEASIBLE
-    slacks = p.slack_form
-    form = lmi_form(slacks.problem)
-    assert form.problem.content_hash == p.content_hash
-    np.testing.assert_array_equal(form.multipliers(y), slacks.start_multipliers(y))
 
 
 # ---------------------------------------------------------------- round trips
@@ -125,20 +122,19 @@ def test_round_trip_of_primal_problems_is_exact(tmp_path: Path, storage: str) ->
     assert same_problem(p, read_sdpa(path))
 
 
-def test_round_trip_of_lmi_problems_is_exact(tmp_path: Path) -> None:
-    """The planted LMI has the other sign of the slack and its rows; shuffled it is the same LMI."""
+@pytest.mark.parametrize("storage", ["dense", "sparse", "low-rank"])
+def test_round_trip_of_lmi_problems_is_exact(tmp_path: Path, storage: str) -> None:
     rng = np.random.default_rng(2)
-    p = lmi(rng, 4, 3, truth=True).problem
+    p = feasible_lmis(rng, [sf.Free(3), sf.Free(1)], [sf.PSD(4), sf.Nonneg(2)], storage=storage).problem
     path = tmp_path / "p.dat-s"
     write_sdpa(p, path, "lmi")
     q = read_sdpa(path, "lmi")
-    (found,) = q.lmis
-    above = np.triu_indices(4)
-    np.testing.assert_array_equal(found.constant[above], p.lower)
-    values = found.coefficients[0].array.toarray().reshape(3, 4, 4)
-    np.testing.assert_array_equal(values[:, *above].T, -p.rows[0].array)
-    write_sdpa(p.select_rows(rng.permutation(p.m)), path, "lmi")
-    assert read_sdpa(path, "lmi") == q
+    assert q.sets == (sf.Free(4),)
+    for mine, found in zip(p.lmis, q.lmis, strict=True):
+        assert found.set == mine.set
+        np.testing.assert_array_equal(found.constant, mine.constant)
+        whole = sp.vstack([part.explicit() for part in mine.coefficients])
+        np.testing.assert_array_equal(found.coefficients[0].explicit().toarray(), whole.toarray())
 
 
 def test_same_problem_gives_the_same_bytes(tmp_path: Path, example: Path) -> None:
@@ -167,9 +163,10 @@ def test_blocks_without_rows_survive(tmp_path: Path) -> None:
         (sf.FeasibilityProblem([sf.SpectralBox(1)], [[[[1.0]]]], [1], [1]), "primal", "SpectralBox"),
         (sf.FeasibilityProblem([sf.Nonneg(1)], [[[1.0]]], [1], [2]), "primal", "inequality"),
         (sf.FeasibilityProblem([sf.Nonneg(1)], [None], [], []), "primal", "at least one row"),
-        (sf.FeasibilityProblem([sf.Nonneg(1)], [[[1.0]]], [1], [1]), "lmi", "Free block"),
-        (sf.FeasibilityProblem([sf.Free(1)], [[[1.0]]], [1], [2]), "lmi", "inequality"),
-        (sf.FeasibilityProblem([sf.Free(1), sf.PSD(2)], [[[1]], [np.eye(2)]], [1], [1]), "lmi", "one row"),
+        (sf.FeasibilityProblem([sf.Nonneg(1)], [[[1.0]]], [1], [1]), "lmi", "takes Free blocks"),
+        (sf.FeasibilityProblem([sf.Free(1)], [[[1.0]]], [1], [2]), "lmi", "no rows"),
+        (sf.FeasibilityProblem([sf.Free(1)], [None], [], []), "lmi", "at least one"),
+        (sf.FeasibilityProblem([sf.Free(1)], [None], [], [], lmis=[CONE]), "lmi", "into SecondOrder"),
     ],
 )  # fmt: skip
 def test_other_problems_are_refused(
@@ -186,33 +183,38 @@ def test_side_is_checked(example: Path, tmp_path: Path) -> None:
         write_sdpa(read_sdpa(example), tmp_path / "p", side="dual")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("truth", [True, False])
-@pytest.mark.parametrize("bounds", ["equality", "inequality", "two-sided", "mixed"])
-def test_equality_form_keeps_points_and_certificates(truth: bool, bounds: str) -> None:
-    sets = [sf.PSD(3), sf.Free(2), sf.Nonneg(2)]
-    item = (feasible if truth else infeasible)(np.random.default_rng(3), sets, bounds=bounds)
-    form = equality_form(item.problem)
-    assert form.problem.equality.all()
-    assert all(isinstance(s, (sf.PSD, sf.Nonneg)) for s in form.problem.sets)
-    if truth:
-        x, f, n = item.point
-        shift = 1.0 + np.max(np.abs(f))
-        point = [x, np.concatenate([f + shift, np.full(2, shift)]), n]
-        value = item.problem.apply(item.point)
-        p = item.problem
-        if len(form.problem.sets) > 3:
-            open_rows = ~p.equality
-            has_low = np.isfinite(p.lower)
-            first = np.where(has_low, value - p.lower, p.upper - value)[open_rows]
-            ranged = has_low & np.isfinite(p.upper) & open_rows
-            point.append(np.concatenate([first, (p.upper - value)[ranged]]))
-        np.testing.assert_allclose(form.problem.apply(tuple(point)), form.problem.lower, atol=1e-12)
-        back = form.point(tuple(point))
-        assert sf.verify(p, sf.Claim(point=back)).verdict == sf.Verdict.FEASIBLE
-    else:
-        y = np.zeros(form.problem.m)
-        y[: item.problem.m] = item.certificate
-        np.testing.assert_array_equal(form.multipliers(y), item.certificate)
+@pytest.mark.parametrize("side", ["equality", "lmi"])
+def test_a_pair_is_written_as_its_programs_are(tmp_path: Path, side: str) -> None:
+    """The file of a pair, read as that side, is feasible exactly where the problem is."""
+    for truth in (True, False):
+        rng = np.random.default_rng([3, truth])
+        if side == "equality":
+            # Split in two, a free block leaves no certificate any room.
+            sets = [sf.PSD(3), sf.Nonneg(2), *([sf.Free(2)] if truth else [])]
+            item = (feasible if truth else infeasible)(rng, sets, bounds="two-sided")
+        else:
+            targets = [sf.PSD(3), sf.Nonneg(2)]
+            item = (feasible_lmis if truth else infeasible_lmis)(rng, [sf.Free(2)], targets)
+        pair = to_sdpa(item.problem)
+        assert pair.side == side
+        path = written(tmp_path, pair.file("a pair"))
+        data = sf.read_sdpa(path, "primal" if side == "equality" else "lmi")
+        result = sf.solve(data)
+        assert result.verdict == item.truth
+        if side == "equality":
+            assert list(data.sets) == pair.sets
+        if truth:
+            y = np.zeros(data.m) if side == "equality" else result.point[0]
+            blocks = result.point if side == "equality" else [np.zeros(s.shape) for s in pair.sets]
+            point = pair.point(SdpaSolution(y, blocks))
+            assert sf.verify(item.problem, sf.Claim(point)).verdict == "feasible"
+        else:
+            parts = [np.zeros(s.shape) for s in pair.sets]
+            y = -result.certificate if side == "equality" else np.zeros(2)
+            if side == "lmi":
+                parts = list(data.split(result.certificate)[1])
+            certificate = pair.multipliers(SdpaSolution(y, parts))
+            assert sf.verify(item.problem, sf.Claim(certificate=certificate)).verdict == "infeasible"
 
 
 # ---------------------------------------------------------------- as found in the wild

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 import sdpfeas as sf
 from sdpfeas.errors import FileFormatError
 from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
+from sdpfeas.io.sdpa import primal_data
 from sdpfeas.npz import Format
 from sdpfeas.problem.reductions.box_to_psd import lift
 from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.problem.reductions.sdpa_forms import equality_form, lmi_form, primal_data
 from sdpfeas.problem.rows import Dense, Sparse
 
 EYE, OFF = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])
@@ -196,7 +196,7 @@ def test_slacks_have_names_where_all_parts_have():
     assert plain.slack_form.problem is plain
 
 
-@pytest.mark.parametrize("use", [lift, presolve, equality_form, lmi_form, primal_data])
+@pytest.mark.parametrize("use", [lift, presolve, primal_data])
 def test_lmis_are_never_forgotten(use):
     with pytest.raises(sf.ProblemError, match="does not support LMIs"):
         use(problem(lmi()))

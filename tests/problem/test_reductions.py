@@ -18,16 +18,15 @@ from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.reductions.row_scaling import scale_rows
 from sdpfeas.problem.reductions.rows_only import rows_only
-from sdpfeas.problem.reductions.sdpa_forms import equality_form, lmi_form
 from sdpfeas.problem.reductions.variable_scaling import scale_variables
 
 BOXED = [sf.SpectralBox(3, trace=1.5), sf.Nonneg(2), sf.SpectralBox(2, -1.0, 2.0)]
 CONES = [sf.PSD(3), sf.Nonneg(2), sf.Free(2)]
 
 
-def lifted_to_equalities(problem: FeasibilityProblem) -> Reduction:
+def lifted_and_scaled(problem: FeasibilityProblem) -> Reduction:
     first = lift(problem)
-    return first.then(equality_form(first.problem))
+    return first.then(scale_rows(first.problem))
 
 
 def presolved_and_scaled(problem: FeasibilityProblem) -> Reduction:
@@ -40,14 +39,13 @@ REDUCTIONS: dict[str, tuple[Callable[[FeasibilityProblem], Reduction], list[sf.p
     "lift": (lift, BOXED),
     "scale": (scale_rows, [*CONES, *BOXED]),
     "presolve": (presolve, [sf.SpectralBox(2, 1.0, 1.0), *CONES]),
-    "equality form": (equality_form, CONES),
     "shadows": (lambda p: cones_to_psd(p, ()), [sf.SecondOrder(4), sf.HermitianPSD(2), *CONES]),
     "rows only": (rows_only, [sf.SecondOrder(4), *CONES]),
     "read as stored": (lambda p: read_as(p, "stored"), [*CONES, *BOXED]),
     "pairs": (meeting_pairs, [*CONES, *BOXED]),
     "scale_variables": (scale_variables, [sf.SecondOrder(3), *CONES, *BOXED]),
     "independent rows": (independent_rows, [*CONES, *BOXED]),
-    "a chain of two": (lifted_to_equalities, BOXED),
+    "a chain of two": (lifted_and_scaled, BOXED),
     "a chain of two others": (presolved_and_scaled, [sf.SpectralBox(2, 0.5, 0.5), *BOXED]),
 }
 
@@ -76,49 +74,12 @@ def test_points_go_forth_and_back(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_certificates_go_forth_and_back(name: str, seed: int) -> None:
     item, reduction = planted(name, False, seed)
-    if name == "equality form":
-        # Split in two, a free block leaves no certificate any room.
-        item = infeasible(np.random.default_rng(seed), [sf.PSD(3), sf.Nonneg(2)], bounds="two-sided")
-        reduction = equality_form(item.problem)
     forth = reduction.start_multipliers(item.certificate)
     assert sf.verify(reduction.problem, sf.Claim(certificate=forth)).verdict is sf.Verdict.INFEASIBLE
     np.testing.assert_allclose(reduction.multipliers(forth), item.certificate, rtol=1e-12, atol=0.0)
     found = sf.solve(reduction.problem)
     assert found.verdict is sf.Verdict.INFEASIBLE
     assert sf.verify(item.problem, found.claim.back(reduction)).verdict is sf.Verdict.INFEASIBLE
-
-
-def lyapunov(sign: float) -> FeasibilityProblem:
-    """Two matrices affine in x1, x2 that must be positive semidefinite; rows scaled and shuffled."""
-    rows = [
-        np.array([[-2.0, 0.0], [0.0, 0.0], [0.0, -1.0], [sign, 0.0], [0.0, sign], [sign, 0.0]]),
-        np.array(
-            [[[2.0, 0], [0, 0]], [[0, 1.0], [1.0, 0]], [[0, 0], [0, 1.0]], *np.zeros((3, 2, 2))], dtype=float
-        ),
-        np.array(
-            [*np.zeros((3, 2, 2)), [[-1.0, 0], [0, 0]], [[0, -0.5], [-0.5, 0]], [[0, 0], [0, -1.0]]],
-            dtype=float,
-        ),
-    ]
-    right = np.array([-2.0, 0.0, -1.0, 1.0, 0.0, 1.0])
-    order = [3, 0, 5, 1, 4, 2]
-    return FeasibilityProblem(
-        [sf.Free(2), sf.PSD(2), sf.PSD(2)], [part[order] for part in rows], right[order], right[order]
-    )
-
-
-@pytest.mark.parametrize(("sign", "truth"), [(1.0, sf.Verdict.FEASIBLE), (-1.0, sf.Verdict.INFEASIBLE)])
-def test_an_lmi_goes_forth_and_back(sign: float, truth: sf.Verdict) -> None:
-    problem = lyapunov(sign)
-    form = lmi_form(problem)
-    direct, reduced = sf.solve(problem), sf.solve(form.problem)
-    assert direct.verdict is reduced.verdict is truth
-    assert sf.verify(problem, reduced.claim.back(form)).verdict is truth
-    forth = sf.Claim(
-        None if direct.point is None else form.start_point(direct.point),
-        None if direct.certificate is None else form.start_multipliers(direct.certificate),
-    )
-    assert sf.verify(form.problem, forth).verdict is truth
 
 
 def test_a_start_is_mapped_forth_and_offers_are_mapped_back() -> None:
