@@ -94,11 +94,9 @@ class _Run:
         self.margin = margin
         side = sum(block.degree for block in problem.sets if block.cone)
         self.kappa = margin / ((1.0 + margin) * max(side, 1))
-        for rows in problem.rows:
-            if not rows.empty:
-                memory = 32.0 * problem.m**2
-                require_resources("the Gram matrix of the rows", *rows.gram_work, memory=memory)
-        require_resources("its factor", products=float(problem.m) ** 3)
+        require_resources(
+            "the Gram matrix of the rows", products=float(problem.m) ** 3, memory=32.0 * problem.m**2
+        )
         along = problem.apply(tuple(map(self._identity, problem.sets)))
         gram = sum((rows.gram() for rows in problem.rows if not rows.empty), np.eye(problem.m))
         gram -= self.kappa * (2.0 - self.kappa * side) * np.outer(along, along)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -33,8 +33,8 @@ from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.claims import Claim, Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
-from sdpfeas.numerics.cost_estimate import Work, need
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.limits import check_deadline, guard
+from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, pseudoinverse, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
@@ -342,7 +342,7 @@ class DouglasRachford:
         """Take several steps, then test whether the residual or the displacement vector has converged."""
         x, z = self.x, self.z
         for _ in range(steps):
-            need("a step of the splitting", *self.space.problem.work.times(2.0))
+            check_deadline("a step of the splitting")
             self.step()
             if deadline.expired:
                 break
@@ -480,12 +480,6 @@ class ScaledSpace:
         total = self._unwidened._unweighted_gram - np.outer(column, column)
         return symmetrize(total * self.weights[:, None] * self.weights)
 
-    @property
-    def gram_work(self) -> Work:
-        """Cost estimate of :meth:`gram`."""
-        parts = (rows.gram_work for rows in self.problem.rows)
-        return reduce(Work.plus, parts, Work(numbers=8.0 * float(self.problem.m) ** 2))
-
     @cached_property
     def _unweighted_gram(self) -> FloatArray:
         total = np.zeros((self.problem.m, self.problem.m))
@@ -517,8 +511,7 @@ class ScaledSpace:
         count = 1 + sum(size for rows, _, size in parts if not _disjoint(rows))
         if 2 * count > problem.m:
             return None
-        cells = float(count) * problem.m
-        need("the columns of the rows", numbers=4.0 * cells, memory=24.0 * cells)
+        guard("the columns of the rows", memory=24.0 * count * problem.m)
         diagonal, columns = np.zeros(problem.m), [self._trace_column()]
         for rows, scale, size in parts:
             if _disjoint(rows):
@@ -603,8 +596,6 @@ def _shifted_gram(space: ScaledSpace) -> ShiftedGram:
         return LowRankGram(low_rank)
     if space.problem.m > CHOLESKY_ROWS:
         return IterativeGram(space)
-    m = float(space.problem.m)
-    need("the Gram matrix of the rows", *space.gram_work, memory=32.0 * m * m)
     return EigenGram(space.gram()) if space.problem.m <= EIGEN_ROWS else CholeskyGram(space.gram())
 
 
@@ -629,8 +620,7 @@ class EigenGram(ShiftedGram):
     """``AA'`` by its eigendecomposition."""
 
     def __init__(self, gram: FloatArray) -> None:
-        need("an eigendecomposition", cubes=float(gram.shape[0]) ** 3)
-        lam, self._vectors = scipy.linalg.eigh(gram, check_finite=False)
+        lam, self._vectors = eigh(gram)
         self._values = np.maximum(lam, 0.0)
 
     def set_penalty(self, penalty: float) -> None:
@@ -647,10 +637,8 @@ class CholeskyGram(ShiftedGram):
         self._gram = gram
 
     def set_penalty(self, penalty: float) -> None:
-        m = self._gram.shape[0]
-        need("a factor of the Gram matrix", products=0.5 * float(m) ** 3)
-        shifted = self._gram + np.eye(m) / penalty
-        self._factor = scipy.linalg.cho_factor(shifted, lower=True, check_finite=False)
+        shifted = self._gram + np.eye(self._gram.shape[0]) / penalty
+        self._factor = cholesky(shifted), True
 
     def solve(self, residual: FloatArray) -> FloatArray:
         return np.asarray(scipy.linalg.cho_solve(self._factor, residual, check_finite=False))
@@ -733,9 +721,7 @@ class MultiplierProjection:
         ]
         self._columns = sp.hstack(parts, format="csr") if parts else None
         if self._columns is not None:
-            need("the free columns", cubes=1.5 * float(self._columns.shape[1]) ** 3)
-            gram = (self._columns.T @ self._columns).toarray()
-            self._inverse = scipy.linalg.pinvh(gram, rtol=1e-13, check_finite=False)
+            self._inverse = pseudoinverse((self._columns.T @ self._columns).toarray())
 
     def project(self, y: FloatArray) -> FloatArray | None:
         """Return normalised multipliers near ``y``, or None if they vanish."""

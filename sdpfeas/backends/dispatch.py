@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.inquiry import LARGE_POINT, NUMBERS_PER_COPY, Inquiry
+from sdpfeas.backends.inquiry import FLOPS_PER_COPY, LARGE_POINT, Inquiry
 from sdpfeas.claims import Claim, Stop, Verdict, malformed_claim, read_claim
 from sdpfeas.errors import ClaimError, LimitError, OutOfTime, safe_text, traceback_summary
-from sdpfeas.numerics.limits import WRITE_FLOPS, guard, limited
+from sdpfeas.numerics.limits import guard, limited
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
@@ -94,7 +94,7 @@ def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqu
             return Claim(stop=Stop.UNSUPPORTED, raw_status=safe_text(why))
         entries = float(sum(block.entries for block in problem.sets))
         if entries > LARGE_POINT:
-            guard("a first point", NUMBERS_PER_COPY * WRITE_FLOPS * entries)
+            guard("a first point", FLOPS_PER_COPY * entries)
         returned: Any = backend.solve(problem, inquiry)
     except LimitError:
         raise

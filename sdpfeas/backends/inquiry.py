@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -24,8 +23,8 @@ import numpy as np
 from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, OptionError, OutOfTime
-from sdpfeas.numerics.cost_estimate import Work, limited, need, seconds
 from sdpfeas.numerics.exact_arithmetic import Reading, as_reading
+from sdpfeas.numerics.limits import EIGEN_FLOPS, SLOW_RATE, WRITE_FLOPS, estimated_seconds, guard, limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -53,8 +52,8 @@ GRACE_SHARE = 0.5
 FINAL_PROOF_SECONDS = 0.1
 
 #: Entries from which a point is copied, symmetrised and hashed only if time allows, and the cost of that per
-#: entry in floating-point numbers written (measured at side 7000).
-LARGE_POINT, NUMBERS_PER_COPY = 10**6, 16.0
+#: entry in multiply-adds (measured at side 7000).
+LARGE_POINT, FLOPS_PER_COPY = 10**6, 256.0
 
 #: Number of most recent pieces of evidence whose proof attempts are cached.
 CACHED_ATTEMPTS = 8
@@ -414,7 +413,7 @@ class _ProofAttempts:
             if evidence is None:
                 continue
             if kind is PointAttempt and self._entries > LARGE_POINT:
-                need("a copy of the point", numbers=NUMBERS_PER_COPY * self._entries)
+                guard("a copy of the point", FLOPS_PER_COPY * self._entries)
             with np.errstate(all="ignore"):
                 fresh: ProofAttempt[Any] = kind(self.problem, evidence, True, Tolerances())
             key = _digest(fresh)
@@ -429,9 +428,10 @@ def _reserve(problem: FeasibilityProblem, whole: Deadline) -> float:
     """Return the seconds reserved for the final proof."""
     if whole.limit is None:
         return 0.0
-    left = whole.left
-    wanted = seconds(proof_work(problem), 2.0 * LEAST_RESERVE_SHARE * left)
-    return min(max(wanted, LEAST_RESERVE_SHARE * left), MOST_RESERVE_SHARE * left)
+    left, flops = whole.left, proof_flops(problem)
+    least = LEAST_RESERVE_SHARE * left
+    wanted = 0.0 if flops < SLOW_RATE * least else estimated_seconds(flops)
+    return min(max(wanted, least), MOST_RESERVE_SHARE * left)
 
 
 def _digest(case: ProofAttempt[Any]) -> bytes:
@@ -442,18 +442,16 @@ def _digest(case: ProofAttempt[Any]) -> bytes:
     return found.digest()
 
 
-def proof_work(problem: FeasibilityProblem) -> Work:
+def proof_flops(problem: FeasibilityProblem) -> float:
     """Estimate the cost of a proof: row values, definiteness of the blocks, Gram matrix of the equations."""
-    sides = [float(n) for n in problem.sides]
-    cubes = sum(n**3 for n in sides)
-    total = problem.work.times(4.0).plus(Work(products=4.0 * cubes, cubes=cubes))
-    equations = int(np.count_nonzero(problem.equality))
-    if 0 < equations <= MAX_DENSE_ROWS:
-        parts = (rows.gram_work for rows in problem.rows)
-        gram = reduce(Work.plus, parts, Work()).times((equations / problem.m) ** 2)
-        total = total.plus(gram).plus(Work(products=float(equations) ** 3, cubes=0.5 * float(equations) ** 3))
+    coefficients = (*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients))
+    stored = sum(rows.entries for rows in coefficients)
+    total = 8.0 * stored + (4.0 + EIGEN_FLOPS) * sum(float(n) ** 3 for n in problem.sides)
+    equations = float(np.count_nonzero(problem.equality))
+    if 0.0 < equations <= MAX_DENSE_ROWS:
+        gram = sum(rows.gram_flops for rows in problem.rows)
+        total += gram * (equations / problem.m) ** 2 + (1.0 + 0.5 * EIGEN_FLOPS) * equations**3
     elif equations:
         # Guess of the fill-in of a sparse factor: between the entries of the rows and a dense factor.
-        stored = sum(rows.entries for rows in problem.rows)
-        total = total.plus(Work(numbers=200.0 * min(stored, float(equations) ** 2)))
+        total += 200.0 * WRITE_FLOPS * min(stored, equations**2)
     return total

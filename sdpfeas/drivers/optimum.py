@@ -307,7 +307,7 @@ def _sum_of_parts(
     point = tuple(np.zeros(block.shape) for block in problem.sets)
     y = np.zeros(problem.multiplier_count)
     found = list[Optimum]()
-    for part in sorted(parts, key=lambda each: each.problem.work):
+    for part in sorted(parts, key=lambda each: sum(rows.entries for rows in each.problem.rows)):
         own = _maximum(part.problem, part.terms(terms), share)
         if own.infeasible is not None:
             return _infeasible_as_given(own, problem, settings)

@@ -14,14 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import WRITE_FLOPS, check_deadline, guard
 from sdpfeas.numerics.rounding import definite
 
 #: A prime p; fractions with numerator and denominator below sqrt(p / 2) are reconstructed.
 LARGE_PRIME = 2**521 - 1
-
-#: Cost of one operation on long integers, in numbers written (see ``cost_estimate.Work``).
-LONG_INTEGER_NUMBERS = 400.0
 
 #: Operations between two checks of the deadline.
 DEADLINE_OPERATIONS = 20_000
@@ -74,7 +71,7 @@ class _Table:
         self.left -= operations
         self._spent += operations
         if self._spent > DEADLINE_OPERATIONS:
-            need("the search for redundant rows", numbers=LONG_INTEGER_NUMBERS * DEADLINE_OPERATIONS)
+            check_deadline("the search for redundant rows")
             self._spent = 0
 
     def add(self, owner: int, row: dict[int, int]) -> dict[int, int] | None:
@@ -153,8 +150,8 @@ def lift(residue: int, prime: int = LARGE_PRIME) -> Fraction | None:
 
 # --- exact products, kernels, definiteness and reduced lattice bases
 
-#: Cost of one operation on integers, in numbers written (see ``cost_estimate.Work``).
-INTEGER_NUMBERS = 20.0
+#: Cost of one operation on integers, in multiply-adds.
+INTEGER_FLOPS = 20.0 * WRITE_FLOPS
 
 #: Sums of integers below this are exact in floating point.
 EXACT_FLOAT = 2.0**53
@@ -173,11 +170,6 @@ POLYNOMIAL_SIDE = 20
 
 #: Largest number of distinct residues that are reconstructed one by one.
 DISTINCT_RESIDUES = 2000
-
-
-def need_integers(what: str, operations: float) -> None:
-    """Raise ``OutOfTime`` if integer operations exceed the remaining time."""
-    need(what, numbers=operations * INTEGER_NUMBERS)
 
 
 def identity(n: int) -> np.ndarray:
@@ -254,9 +246,9 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     first, second = as_int64(a), as_int64(b)
     work = float(a.shape[0]) * a.shape[1] * b.shape[1]
     if first is not None and second is not None and _exact(first, second):
-        need("a product of integers", products=work)
+        guard("a product of integers", work)
         return (first.astype(np.float64) @ second.astype(np.float64)).astype(np.int64)
-    need_integers("a product of integers", 2.0 * work)
+    guard("a product of integers", 2.0 * INTEGER_FLOPS * work)
     return _array(_flint(a) * _flint(b))
 
 
@@ -267,6 +259,7 @@ def _exact(a: np.ndarray, b: np.ndarray) -> bool:
 
 def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
     """Return the reduced row echelon form times its denominator, the denominator, and the pivot columns."""
+    guard("an echelon form", 2.0 * INTEGER_FLOPS * matrix.size * min(matrix.shape))
     form, common, rank = _flint(matrix).rref()
     table = _array(form)[: int(rank)]
     return table, int(common), [int(np.flatnonzero(row != 0)[0]) for row in table]
@@ -318,12 +311,7 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
     n = matrix.shape[0]
     if n == 0:
         return np.zeros((0, 0), dtype=object)
-    need_integers("a kernel", 4.0 * n**2 + MODULAR_STEP_COST * n**3)
-    found = _dependences(matrix)
-    if found is None:
-        need_integers("a kernel", 4.0 * n**3)
-        found = _reduced(matrix)
-    pivots, weights, common = found
+    pivots, weights, common = _dependences(matrix) or _reduced(matrix)
     if not _definite(-matrix[np.ix_(pivots, pivots)]):
         return None
     return short_rows(_kernel_of(weights, common, pivots, n).T).T
@@ -338,7 +326,7 @@ def _definite(matrix: np.ndarray) -> bool:
     if len(matrix) > POLYNOMIAL_SIDE and _largest(matrix) < EXACT_FLOAT and definite(as_floats(matrix)):
         return True
     n = len(matrix)
-    need_integers("a characteristic polynomial", float(n) ** 3)
+    guard("a characteristic polynomial", INTEGER_FLOPS * n**3)
     signs = _flint(matrix).charpoly()
     return all((signs[k] if (n - k) % 2 == 0 else -signs[k]) > 0 for k in range(n + 1))
 
@@ -347,13 +335,8 @@ def independent_rows(matrix: np.ndarray) -> list[int]:
     """Return the indices of the lexicographically first maximal set of independent rows."""
     if not matrix.size:
         return []
-    count, width = matrix.shape
-    need_integers("independent rows", float(count) * (count + width))
     found = _dependences(matrix.T)
-    if found is not None:
-        return found[0]
-    need_integers("independent rows", float(count) ** 2 * width)
-    return _echelon(matrix.T)[2]
+    return _echelon(matrix.T)[2] if found is None else found[0]
 
 
 def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None:
@@ -372,6 +355,8 @@ def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None
     short = as_int64(matrix)
     matrix = matrix if short is None else short
     few = matrix if count <= width + 2 * EXCESS_COMBINATIONS else _mixed(matrix, width + EXCESS_COMBINATIONS)
+    steps = MODULAR_STEP_COST * few.size * min(few.shape)
+    guard("elimination modulo a prime", INTEGER_FLOPS * (4.0 * few.size + steps))
     residues = np.mod(few, PRIME)
     form, rank = flint.nmod_mat(len(few), width, residues.reshape(-1).tolist(), PRIME).rref()
     # Pivot columns ascend, so the search continues where the previous one ended.

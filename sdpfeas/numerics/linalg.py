@@ -12,7 +12,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import EIGEN_FLOPS, guard
 
 FloatArray = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     LAPACK's divide-and-conquer driver can fail to converge on badly scaled matrices; QR iteration is then
     tried. Raises ``numpy.linalg.LinAlgError`` if the matrix holds NaN or infinity, or neither converges.
     """
-    need("an eigendecomposition", cubes=float(matrix.shape[0]) ** 3)
+    guard("an eigendecomposition", EIGEN_FLOPS * matrix.shape[0] ** 3)
     _require_finite(matrix)
     # Call LAPACK directly: below a hundred rows SciPy's checks take a fifth of the time. The transpose is the
     # same matrix in Fortran order, which LAPACK copies fastest.
@@ -80,7 +80,7 @@ def eigvalsh(matrix: FloatArray) -> FloatArray:
 
     Raises ``numpy.linalg.LinAlgError`` as :func:`eigh` does.
     """
-    need("an eigendecomposition", cubes=0.5 * float(matrix.shape[0]) ** 3)
+    guard("an eigendecomposition", 0.5 * EIGEN_FLOPS * matrix.shape[0] ** 3)
     _require_finite(matrix)
     lam: FloatArray
     # With a smaller workspace the reduction to tridiagonal form is not blocked.
@@ -95,7 +95,7 @@ def outer_eigenvalues(matrix: FloatArray, error: float, both: bool = True) -> tu
     The upper bound is infinite unless ``both``. Raises ``numpy.linalg.LinAlgError`` as :func:`eigh` does.
     """
     n = matrix.shape[0]
-    need("eigenvalues", cubes=0.25 * float(n) ** 3)
+    guard("eigenvalues", 0.25 * EIGEN_FLOPS * n**3)
     _require_finite(matrix)
     if n < 2:
         return float(matrix[0, 0]) - error, float(matrix[0, 0]) + error
@@ -124,7 +124,7 @@ def leading_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArra
     if n < PARTIAL_SIZE or 3 * count > n:
         lam, vec = eigh(matrix)
         return lam[n - count :], vec[:, n - count :]
-    need("a few eigenvectors", cubes=0.5 * float(n) ** 3)
+    guard("a few eigenvectors", 0.5 * EIGEN_FLOPS * n**3)
     _require_finite(matrix)
     lam, vec = scipy.linalg.eigh(matrix, subset_by_index=(n - count, n - 1), check_finite=False)
     return lam, vec
@@ -135,13 +135,22 @@ def cholesky(matrix: FloatArray) -> FloatArray:
 
     Raises ``numpy.linalg.LinAlgError`` if the matrix is not positive definite.
     """
-    need("a Cholesky factor", products=float(matrix.shape[0]) ** 3)
+    guard("a Cholesky factor", 0.5 * matrix.shape[0] ** 3)
     factor: FloatArray
     factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=1)
     # A NaN pivot stops some LAPACK libraries and not others; it remains on the diagonal.
     if info != 0 or not math.isfinite(np.trace(factor)):
         raise np.linalg.LinAlgError("the matrix is not positive definite")
     return factor
+
+
+def pseudoinverse(matrix: FloatArray) -> FloatArray:
+    """Compute the pseudoinverse of a symmetric matrix; eigenvalues up to 1e-13 of the largest count as zero.
+
+    Raises ``numpy.linalg.LinAlgError`` or ``ValueError`` if the matrix holds NaN or infinity.
+    """
+    guard("a pseudoinverse", 1.5 * EIGEN_FLOPS * matrix.shape[0] ** 3)
+    return np.asarray(scipy.linalg.pinvh(matrix, rtol=1e-13))
 
 
 def smallest(matrix: FloatArray) -> float:

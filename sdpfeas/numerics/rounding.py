@@ -23,7 +23,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray, eigh, leading_pairs
 
 #: Unit roundoff of IEEE double precision.
@@ -171,7 +171,7 @@ def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True) -> 
     n = matrix.shape[0]
     if n == 0:
         return True
-    need("a proof of definiteness", products=float(n) ** 3, numbers=8.0 * n * n)
+    guard("a proof of definiteness", float(n) ** 3)
     diagonal = np.diagonal(matrix)
     # The factorisation reads one triangle only, and LAPACK need not detect NaN.
     if not (np.isfinite(matrix).all() and np.isfinite(shift) and np.array_equal(matrix, matrix.T)):
@@ -231,7 +231,6 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
     symmetric.
     """
     n = matrix.shape[0]
-    need("an enclosure of eigenvalues", products=3.0 * float(n) ** 3, cubes=float(n) ** 3)
     lam, vec = eigh(matrix)
     if not np.array_equal(matrix, matrix.T):
         return lam, vec, float("inf")
@@ -281,7 +280,6 @@ def largest_sum_upper(matrix: FloatArray, count: float) -> tuple[float, float]:
     """
     n, whole = matrix.shape[0], math.floor(count)
     size = float(np.max(np.sqrt(np.einsum("ij,ij->i", matrix, matrix)), initial=0.0))
-    need("a bound of eigenvalues", products=float(n) ** 3, numbers=8.0 * n * n)
     if not (0.0 <= count < n and math.isfinite(size)):
         return math.inf, size
     lam, vec = leading_pairs(matrix, whole + 1)

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -68,7 +67,6 @@ def _of_parts(parts: Sequence[Any], target: BlockSet) -> Rows:
 
 def _of_map(linear: Callable[[FloatArray], Any], block: BlockSet, target: BlockSet) -> Rows:
     """Evaluate a linear map at the unit arrays of a block; ``B_pq = B_qp`` is half of ``B(E_pq + E_qp)``."""
-    need("the values of a linear map", numbers=20.0 * block.entries * target.entries)
     rows, columns, data = [], [], []
     for place, unit in _units(block):
         value = _value(linear, unit, target)

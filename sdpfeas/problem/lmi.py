@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.escaping import visible
-from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import gamma, inflate, product_up, sum_up
 from sdpfeas.problem.rows import Dense, Rows, Sparse, as_rows
@@ -129,12 +128,6 @@ class LMI:
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through the constructor, because unpickled arrays are writeable."""
         return type(self), (self.set, self.constant, self.coefficients, self.name)
-
-    @cached_property
-    def work(self) -> Work:
-        """Cost estimate of one ``value`` or ``adjoint``."""
-        parts = (rows.work for rows in self.coefficients)
-        return reduce(Work.plus, parts, Work(numbers=float(self.set.entries)))
 
     @cached_property
     def norm(self) -> float:

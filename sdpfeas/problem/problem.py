@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple, TypeVar
@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from sdpfeas.errors import ClaimError, ProblemError
 from sdpfeas.escaping import visible
 from sdpfeas.notebook import Card
-from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.floating_point_environment import require_ieee
+from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray, Triangle
 from sdpfeas.problem.conic_form import ConicForm, conic_form
 from sdpfeas.problem.lmi import LMI, checked_lmis, lmi_fact, split_multipliers, symmetric_multipliers
@@ -306,28 +306,18 @@ class FeasibilityProblem:
         return [block.side for block in sets if block.side]
 
     @cached_property
-    def work(self) -> Work:
-        """Cost estimate of one ``apply`` and all LMI values, or of one ``adjoint``."""
-        parts = [rows.work for rows in self.rows]
-        return reduce(Work.plus, [*parts, *(lmi.work for lmi in self.lmis)], Work())
-
-    @cached_property
     def block_norms(self) -> FloatArray:
         """Frobenius norm of every row on every block, shape (blocks, m)."""
-        need("the norms of the rows", *self._norm_work)
+        check_deadline("the norms of the rows")
         out = np.array([rows.norms() for rows in self.rows]).reshape(len(self.sets), self.m)
         return np.asarray(sealed(out))
 
     @cached_property
     def upper_norms(self) -> FloatArray:
         """Proven upper bounds of ``block_norms``."""
-        need("the norms of the rows", *self._norm_work)
+        check_deadline("the norms of the rows")
         out = np.array([rows.norms_upper for rows in self.rows]).reshape(len(self.sets), self.m)
         return np.asarray(sealed(out))
-
-    @property
-    def _norm_work(self) -> Work:
-        return reduce(Work.plus, (rows.norm_work for rows in self.rows), Work())
 
     def row_name(self, i: int) -> str:
         """Return the name of row ``i``, escaped for display, or its index if rows have no names."""

@@ -20,14 +20,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import LimitError
-from sdpfeas.numerics.cost_estimate import Work, need
+from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, inflate, norm_upper, product_up, sqrt_upper, sum_up
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import EMPTY, dense_array
-from sdpfeas.verifier.gram import BOUND_SHARE, Gram, ScaledGram, SparseGram, need_gram
+from sdpfeas.verifier.gram import BOUND_SHARE, Gram, ScaledGram, SparseGram
 from sdpfeas.verifier.point_metric import MET_RADII, EntrywiseBlock, Orthonormalisation, only_stored
 
 #: Number of equality rows above which a sparse Gram matrix is preferred. Dense cost grows with its cube.
@@ -159,11 +159,11 @@ class CorrectionSystem:
             sparse = self._sparse_gram(exponents)
             if sparse.fits or size > DENSE_ROWS_LIMIT:
                 return sparse
-        if not self._diagonal:
-            need_gram([part.rows for part in self.parts], size)
         if self._diagonal:
             (part,) = self.parts
             return ScaledGram.of(part.share.squares, part.share.sizes, exponents, part.share.depth)
+        flops = float(size) ** 3 + sum(part.rows.gram_flops for part in self.parts)
+        guard("the Gram matrix of the equality rows", flops, memory=32.0 * float(size) ** 2)
         gram, sizes, depth = np.zeros((size, size)), np.zeros(size), 0
         head, trace = slice(0, self.m), self.m
         for part in self.parts:
@@ -336,13 +336,8 @@ class FreeColumns:
         """Gram matrix of the weighted columns."""
         count = float(self._columns.shape[1])
         # Sparse columns seldom overlap: the cost is that of the resulting matrix.
-        numbers = float(self._columns.size)
-        work = (
-            Work(numbers=20.0 * numbers)
-            if sp.issparse(self._columns)
-            else Work(products=2.0 * numbers * count)
-        )
-        need("the Gram matrix of the free columns", *work, memory=64.0 * count**2)
+        flops = float(self._columns.size) * (300.0 if sp.issparse(self._columns) else 2.0 * count)
+        guard("the Gram matrix of the free columns", flops, memory=64.0 * count**2)
         rows, _, largest = self._units
         sizes = self._weighted(magnitude=True)
         depth = self._problem.m + 8 + max(part.gram_depth for part in rows)
@@ -361,7 +356,7 @@ class FreeColumns:
         if len(blocks) < len(self._parts) or count > min(self._problem.m, MAX_DENSE_ROWS):
             return None
         try:
-            need("columns written out", memory=48.0 * count * self._problem.m)
+            guard("columns written out", memory=48.0 * count * self._problem.m)
             columns = np.hstack([dense_array(block) for block in blocks]).T
             return Orthonormalisation(
                 EntrywiseBlock(0, Dense(columns), self.weight).transformed(Dense(columns))

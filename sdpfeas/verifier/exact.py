@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.exact_arithmetic import (
     Reading,
     echelon,
@@ -36,6 +35,7 @@ from sdpfeas.numerics.exact_arithmetic import (
     written,
     zeros,
 )
+from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
@@ -184,8 +184,8 @@ def exact_rows(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -
 #: Largest number of rational operations of a proof: about a second.
 MAX_OPERATIONS = 200_000
 
-#: Floating-point numbers that can be written in the time of one rational operation.
-NUMBERS_PER_OPERATION = 2000
+#: Cost of one rational operation, in multiply-adds.
+FLOPS_PER_OPERATION = 3.2e4
 
 #: Numbers of at most this many significant bits are the same in both readings.
 SHORT_BITS = 30
@@ -201,7 +201,7 @@ def small_enough(problem: FeasibilityProblem, times: float = 1.0) -> bool:
 
 def need_rationals(problem: FeasibilityProblem) -> None:
     """Refuse an exact proof if the time limit does not suffice."""
-    need("a proof in rational arithmetic", numbers=float(NUMBERS_PER_OPERATION) * _operations(problem))
+    guard("a proof in rational arithmetic", FLOPS_PER_OPERATION * _operations(problem))
 
 
 def _operations(problem: FeasibilityProblem) -> int:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.exact_arithmetic import eye, number, to_floats, to_fractions, to_rationals, zeros
+from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.verifier.exact import NUMBERS_PER_OPERATION, ExactRows, exact_rows, small_enough
+from sdpfeas.verifier.exact import ExactRows, exact_rows, small_enough
 
 #: Pivots by Dantzig's rule (most negative reduced cost) per row and column of the tableau; then Bland's rule.
 DANTZIG_PIVOTS = 2
@@ -93,7 +93,7 @@ def _run(table: np.ndarray, costs: np.ndarray, basis: list[int], phase: int, cou
 
 def _pivot(table: np.ndarray, costs: np.ndarray, basis: list[int], row: int, column: int) -> None:
     """Exchange a basic and a nonbasic variable in the tableau."""
-    need("a vertex in rational arithmetic", numbers=NUMBERS_PER_OPERATION * table.size)
+    check_deadline("a vertex in rational arithmetic")
     table[row] = table[row] / table[row, column]
     for other in [*(table[r] for r in range(len(table)) if r != row), *costs]:
         if other[column] != 0:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ import scipy.sparse as sp
 import scipy.sparse.csgraph
 import scipy.sparse.linalg
 
-from sdpfeas.numerics.cost_estimate import Work, need
-from sdpfeas.numerics.linalg import FloatArray, smallest, symmetrize
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
+from sdpfeas.numerics.linalg import FloatArray, pseudoinverse, smallest, symmetrize
 from sdpfeas.numerics.rounding import (
     TINY,
     UNIT,
@@ -39,7 +39,6 @@ from sdpfeas.numerics.rounding import (
     sum_up,
     symmetric_norm_upper,
 )
-from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.base import longest_row, stored_rows
 
 #: Share of a computed smallest eigenvalue that is proved. A larger share fails more often because of
@@ -52,12 +51,6 @@ UNDERFLOW = 2.0**-700
 
 #: Vectors that cancel to less than this power of two below their terms are not scaled up further.
 MAX_SCALING_EXPONENT = 200
-
-
-def need_gram(parts: list[Rows], size: int) -> None:
-    """Refuse a Gram matrix, including its factorisation, if time or memory does not suffice."""
-    work = reduce(Work.plus, (rows.gram_work for rows in parts), Work(products=float(size) ** 3))
-    need("the Gram matrix of the equality rows", *work, memory=32.0 * float(size) ** 2)
 
 
 class Gram(ABC):
@@ -156,8 +149,7 @@ class ScaledGram(Gram):
     @cached_property
     def _inverse(self) -> FloatArray:
         """Pseudoinverse of the matrix, which ignores dependent vectors."""
-        need("a correction of rows or columns", cubes=1.5 * float(self.matrix.shape[0]) ** 3)
-        return np.asarray(scipy.linalg.pinvh(self.matrix, rtol=1e-13))
+        return pseudoinverse(self.matrix)
 
     def combination(self, target: FloatArray) -> FloatArray:
         scaled = np.ldexp(target, self.exponents)
@@ -167,8 +159,8 @@ class ScaledGram(Gram):
 
 # --- Sparse symmetric matrices
 
-#: Flops of a sparse factorisation that take as long as writing one number.
-FLOPS_PER_NUMBER = 2.0
+#: Cost of a flop of a sparse factorisation, in multiply-adds of a dense product.
+SPARSE_FLOPS = 8.0
 
 
 def envelope(matrix: Any) -> tuple[float, float]:
@@ -187,7 +179,7 @@ def envelope(matrix: Any) -> tuple[float, float]:
 def sparse_factor(matrix: Any) -> Any:
     """Factorise a sparse symmetric matrix without pivoting; raises ``LinAlgError`` on a zero pivot."""
     entries, products = envelope(matrix)
-    need("a sparse factor", numbers=products / FLOPS_PER_NUMBER + 20.0 * entries, memory=64.0 * entries)
+    guard("a sparse factor", SPARSE_FLOPS * products + 20.0 * WRITE_FLOPS * entries, memory=64.0 * entries)
     try:
         return scipy.sparse.linalg.splu(
             sp.csc_array(matrix),
@@ -279,7 +271,7 @@ class SparseGram(Gram):
         """The matrix, exactly symmetric."""
         counts = np.bincount(self._vectors.indices, minlength=1).astype(np.float64)
         pairs = float(counts @ counts)
-        need("the Gram matrix of the equality rows", numbers=10.0 * pairs, memory=40.0 * pairs)
+        guard("the Gram matrix of the equality rows", 10.0 * WRITE_FLOPS * pairs, memory=40.0 * pairs)
         product = sp.csr_array(self._vectors @ self._vectors.T)
         return sp.csr_array(0.5 * (product + product.T))
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray, cholesky, smallest, symmetrize
 from sdpfeas.numerics.rounding import definite
 from sdpfeas.problem.objective import ConicProgram
@@ -55,8 +55,8 @@ def middles(matrix: Any) -> FloatArray:
 #: Largest number of ball products of a proof: some seconds.
 MAX_BALL_PRODUCTS = 6e7
 
-#: Numbers that can be written in the time of one ball product.
-NUMBERS_PER_PRODUCT = 40.0
+#: Cost of one ball product, in multiply-adds.
+FLOPS_PER_PRODUCT = 640.0
 
 #: Share of a computed smallest eigenvalue that is proved; the rest covers rounding.
 DEPTH_SHARE = 0.5
@@ -102,7 +102,7 @@ class CongruenceProgram:
     """
 
     def __init__(self, program: ConicProgram, roots: list[FloatArray]) -> None:
-        need("rows in balls", numbers=NUMBERS_PER_PRODUCT * _products(program.problem))
+        guard("rows in balls", FLOPS_PER_PRODUCT * _products(program.problem))
         self._problem, self._roots = program.problem, roots
         import flint
 

@@ -24,7 +24,7 @@ import math
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, UNIT, gamma
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
@@ -78,7 +78,7 @@ def _follows(
                 moved += abs(mean * block.trace)
             differences.append((rows, apart))
         off = sum((rows.apply(apart)[kept] for rows, apart in differences), np.zeros(kept.size))
-        need("the search for redundant rows", products=4.0 * float(kept.size) ** 3)
+        guard("the search for redundant rows", 4.0 * float(kept.size) ** 3)
         step = scipy.linalg.lstsq(gram[np.ix_(kept, kept)], off, check_finite=False)[0]
         if not np.isfinite(step).all():
             return False
@@ -96,7 +96,7 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
     count = sum(problem.sets[b].n for b, _ in own_rows)
     if not 0 < problem.m * count <= MAX_DENSE_ROWS**2:
         return None
-    need("the search for redundant columns", products=2.0 * problem.m * count**2)
+    guard("the search for redundant columns", 2.0 * problem.m * count**2)
     free = [(b, dense_array(rows.columns())) for b, rows in own_rows]
     columns = np.hstack([part for _, part in free]) * power_of_two(problem.norms)[:, None]
     columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
@@ -297,7 +297,7 @@ def _local_sizes(rows: Rows, box: BlockSet, x: FloatArray) -> FloatArray:
     inner = x - box.lower * box.identity()
     out, unit = np.zeros(rows.m), np.zeros(rows.m)
     for i in range(rows.m):
-        need("the sizes of the terms", *rows.work)
+        check_deadline("the sizes of the terms")
         unit[i] = 1.0
         a = rows.adjoint(unit)
         unit[i] = 0.0

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, symmetrize
 from sdpfeas.numerics.rounding import (
     TINY,
@@ -117,11 +117,8 @@ class Orthonormalisation:
         if m > n or not (np.isfinite(vectors).all() and np.isfinite(slips).all()):
             return None
         work = float(m) ** 2 * n
-        need(
-            "making rows orthonormal",
-            products=5.0 * work + 4.0 * float(m) ** 3,
-            memory=8.0 * (2.0 * m * n + 4.0 * m * m),
-        )
+        memory = 8.0 * (2.0 * m * n + 4.0 * m * m)
+        guard("making rows orthonormal", 5.0 * work + 4.0 * float(m) ** 3, memory=memory)
         combination, made = np.eye(m), vectors
         for turn in range(ORTHONORMALISATION_ROUNDS):
             gram = made @ made.T
@@ -209,8 +206,8 @@ MET_RADII = 4.0
 #: Largest number of products of a proof in the local metric: some seconds.
 MAX_PRODUCTS = 5e10
 
-#: Numbers written per entry of a row while it is transformed and bounded, mostly to newly allocated memory.
-NUMBERS_PER_ENTRY = 64.0
+#: Cost per entry of a row while it is transformed and bounded, mostly in newly allocated memory.
+FLOPS_PER_ENTRY = 64.0 * WRITE_FLOPS
 
 
 class EntrywiseBlock:
@@ -291,12 +288,9 @@ class CongruenceBlock:
     def transformed(self, rows: Rows) -> ScaledVectors:
         """Return the rows in the coordinates of the step: ``L' A_i L``."""
         n = self._root.shape[0]
-        need(
-            "rows in the metric of a point",
-            products=4.0 * rows.m * float(n) ** 3,
-            numbers=NUMBERS_PER_ENTRY * rows.m * n * n,
-            memory=48.0 * rows.m * n * n,
-        )
+        entries = float(rows.m) * n * n
+        flops = entries * (4.0 * n + FLOPS_PER_ENTRY)
+        guard("rows in the metric of a point", flops, memory=48.0 * entries)
         seen = _ScaledRows(rows, np.add.outer(self._powers, self._powers).reshape(-1), self._map)
         return self._congruent(seen.values, seen.sizes, seen.depth, seen.lost, seen.exponents)
 
@@ -457,10 +451,7 @@ def metric_block(
     side = _side(block)
     if side is None:
         return None
-    cubes = float(side) ** 3
-    need(
-        "a factor of a point", products=3.0 * cubes, cubes=0.0 if block.cone else cubes, memory=64.0 * side**2
-    )
+    guard("a factor of a point", 3.0 * float(side) ** 3, memory=64.0 * side**2)
     matrix = x if block.matrix else symmetrize(block.psd_preimage(x))
     root = _root(block if block.matrix else PSD(side), matrix)
     return None if root is None else CongruenceBlock(b, rows, block, *root, matrix)

@@ -15,9 +15,9 @@ import numpy as np
 
 from sdpfeas.claims import Verdict
 from sdpfeas.errors import LimitError
-from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.exact_arithmetic import Reading
 from sdpfeas.numerics.floating_point_environment import require_ieee
+from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray, asymmetry
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
@@ -118,7 +118,7 @@ class ProofAttempt(ABC, Generic[Evidence]):
         return first, self.evidence, ()
 
     def _outcome(self, candidate: Evidence, mode: Proof, place: int, reading: Reading) -> Outcome:
-        need("the proof" if place == 0 else "the proof of a repaired claim")
+        check_deadline("the proof" if place == 0 else "the proof of a repaired claim")
         try:
             if mode is Proof.EXACT:
                 return self._exact(candidate, () if place else DENOMINATORS, reading)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from sdpfeas.errors import LimitError
-from sdpfeas.numerics.cost_estimate import need, time_left
+from sdpfeas.numerics.limits import check_deadline, time_left
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.rows import Rows
@@ -310,7 +310,7 @@ def _best_vector(
     objective = np.append(np.zeros(floor.size), -1.0)
     from scipy.optimize import linprog  # slow to import
 
-    need("a linear program", numbers=100.0 * table.nnz)
+    check_deadline("a linear program")
     left = time_left()
     options = {} if math.isinf(left) else {"time_limit": 0.5 * left}
     answer = linprog(objective, table, right, bounds=limits_of, method="highs", options=options)
@@ -415,7 +415,7 @@ def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
         scale = np.where(usable, 1.0 / np.where(usable, problem.norms, 1.0), 0.0)
 
         def adjoint(w: FloatArray, scale: FloatArray = scale) -> FloatArray:
-            need("a definite combination of the rows", *problem.work)
+            check_deadline("a definite combination of the rows")
             return np.concatenate([rows.adjoint(scale * w.ravel()).ravel() for _, rows in parts])
 
         def apply(x: FloatArray, scale: FloatArray = scale) -> FloatArray:

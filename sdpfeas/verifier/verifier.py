@@ -17,9 +17,9 @@ import numpy as np
 from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, LimitError
-from sdpfeas.numerics.cost_estimate import limited, need
 from sdpfeas.numerics.exact_arithmetic import Reading, as_reading, to_floats
 from sdpfeas.numerics.floating_point_environment import not_ieee
+from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.faces import Faces, NotReduced
@@ -105,7 +105,6 @@ def _alternating_projections(problem: FeasibilityProblem) -> Point:
     """
     need_rationals(problem)
     matrix = to_floats(exact_rows(problem).matrix)
-    need("a point", products=float(matrix.size) * (2 * PROJECTION_ROUNDS + problem.m))
     if not np.isfinite(matrix).all():
         return ()
     inverse = np.linalg.pinv(matrix)

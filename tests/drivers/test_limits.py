@@ -30,6 +30,7 @@ from sdpfeas.problem.reductions import inequality_pairs
 from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.integer_rows import integral_rows
+from sdpfeas.problem.rows import PairwiseDifference
 from sdpfeas.verifier import proof_attempts
 
 ROOT = Path(__file__).parents[2]
@@ -238,6 +239,17 @@ def test_rows_are_converted_to_integers_until_the_time_is_up() -> None:
     with limits.limited(calls), pytest.raises(LimitError, match="out of time before the rows in integers"):
         integral_rows(problem, "stored")
     assert calls.count == 50
+
+
+@pytest.mark.usefixtures("slow_machine")
+@pytest.mark.parametrize("rows", [
+    sf.LowRank(np.ones((200, 9))),
+    PairwiseDifference(np.eye(21)[:, :9]),
+    planted.feasible(np.random.default_rng(0), [sf.PSD(9)], rows=200).problem.rows[0],
+])  # fmt: skip
+def test_a_gram_matrix_is_not_begun_without_time(rows: Any) -> None:
+    with limits.limited(Deadline(1.0)), pytest.raises(LimitError, match="the Gram matrix of the rows: about"):
+        rows.gram()
 
 
 @pytest.mark.usefixtures("little_memory")

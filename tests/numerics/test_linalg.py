@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sdpfeas.numerics.linalg import asymmetry, outer_eigenvalues, symmetrize
+from sdpfeas.numerics.linalg import asymmetry, outer_eigenvalues, pseudoinverse, symmetrize
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 12, 70])
@@ -33,3 +33,11 @@ def test_matrices_are_symmetrised_the_same_by_tiles(n: int) -> None:
     assert asymmetry(symmetrize(matrix)) == 0.0
     matrix[0, -1] = np.nan
     assert np.isnan(asymmetry(matrix))
+
+
+def test_the_pseudoinverse_ignores_the_kernel() -> None:
+    factor = np.random.default_rng(0).normal(size=(6, 4))
+    matrix = factor @ factor.T
+    inverse = pseudoinverse(matrix)
+    assert np.allclose(matrix @ inverse @ matrix, matrix)
+    assert np.linalg.matrix_rank(inverse, tol=1e-9) == 4

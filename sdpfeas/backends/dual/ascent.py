@@ -19,7 +19,7 @@ from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation
 from sdpfeas.backends.ipm.transformed_rows import double_off_block, transform_rows
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.cost_estimate import Work, need
+from sdpfeas.numerics.limits import WRITE_FLOPS, check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, largest_bound
 from sdpfeas.problem.rows import Dense, Rows, Sparse
@@ -32,8 +32,8 @@ CALLBACK_ITERATIONS = 5
 #: Most steps of one line search.
 LINE_SEARCH_STEPS = 40
 
-#: Cost estimate of scipy's set-up, which loops over all bounds in Python several times.
-SETUP_NUMBERS_PER_BOUND = 4000.0
+#: Cost of scipy's set-up, which loops over all bounds in Python several times, in multiply-adds.
+SETUP_FLOPS_PER_BOUND = 6.4e4
 
 #: scipy's status for a line search that failed.
 LINE_SEARCH_FAILED = 2
@@ -95,7 +95,7 @@ class Ascent:
         # Functions that differ in the weight only share their eigendecompositions.
         same = at is not None and np.array_equal(at[0].units.blocks, function.units.blocks)
         try:
-            need("an evaluation of the dual function", *function.problem.work.times(2.0))
+            check_deadline("an evaluation of the dual function")
             found = function.evaluate(z, self.latest if same else None)
         except np.linalg.LinAlgError as error:
             raise AscentStopped(Stop.NUMERICAL, str(error)) from None
@@ -120,7 +120,7 @@ class Ascent:
         settings = {"maxcor": self.limits.memory, "ftol": ftol, "gtol": gtol, "maxls": LINE_SEARCH_STEPS}
         unlimited = {"maxiter": 10**9, "maxfun": 10**9}
         bounds = function.bounds
-        need("the set-up of L-BFGS-B", numbers=SETUP_NUMBERS_PER_BOUND * len(bounds or ()))
+        guard("the set-up of L-BFGS-B", SETUP_FLOPS_PER_BOUND * len(bounds or ()))
         for _ in range(1 + self.limits.restarts):
             before = self.iterations
             answer = minimize(
@@ -304,7 +304,7 @@ def generalised_jacobian(function: DualFunction, found: Evaluation, chosen: np.n
     No set of the function may shrink with the margin.
     """
     index, place = np.unique(function.row[chosen], return_inverse=True)
-    need("a step of Newton's method", *_jacobian_work(function.problem, index.size))
+    guard("a step of Newton's method", _jacobian_flops(function.problem, index.size))
     gram = np.zeros((index.size, index.size))
     for b, (block, rows) in enumerate(zip(function.sets, function.problem.rows, strict=True)):
         if rows.empty:
@@ -324,14 +324,14 @@ def generalised_jacobian(function: DualFunction, found: Evaluation, chosen: np.n
     return np.asarray(factor[:, None] * out * factor)
 
 
-def _jacobian_work(problem: FeasibilityProblem, size: int) -> Work:
+def _jacobian_flops(problem: FeasibilityProblem, size: int) -> float:
     """Upper bound on the cost of the generalised Jacobian and its factorisation."""
-    total = Work(products=float(size) ** 3, numbers=8.0 * float(size) ** 2)
+    total = float(size) ** 3 + 8.0 * WRITE_FLOPS * float(size) ** 2
     for rows in problem.rows:
         if not rows.empty and rows.matrix:
             full = sum(leaf.m for leaf in rows.leaves() if isinstance(leaf, (Dense, Sparse)))
-            spread = Work(products=0.5 * (float(size) * rows.n) ** 2, numbers=2.0 * rows.m * rows.n**2)
-            total = total.plus(spread).plus(Work(products=2.0 * full * float(rows.n) ** 3))
+            entries = float(rows.n) ** 2
+            total += entries * (0.5 * float(size) ** 2 + 2.0 * WRITE_FLOPS * rows.m + 2.0 * full * rows.n)
     return total
 
 

@@ -28,19 +28,19 @@ import scipy.sparse as sp
 
 from sdpfeas.backends.clarabel import Clarabel
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.integer_matrices import (
+    INTEGER_FLOPS,
     as_floats,
     as_int64,
     identity,
     integral,
     kernel,
-    need_integers,
     product,
     saturated,
     short_rows,
     solution,
 )
+from sdpfeas.numerics.limits import WRITE_FLOPS, check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, smallest, svec_map, triangle_size
 from sdpfeas.problem.conic_form import Cones, ConicForm
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -48,8 +48,8 @@ from sdpfeas.problem.reductions.faces import Faces, is_sparse
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import BlockSet
 
-#: Numbers written per matrix entry and row when rows are converted to floating point.
-CONVERSION_NUMBERS_PER_ENTRY = 10.0
+#: Cost per matrix entry and row when rows are converted to floating point, in multiply-adds.
+CONVERSION_FLOPS_PER_ENTRY = 10.0 * WRITE_FLOPS
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,7 @@ class AuxiliarySystem:
         """``matrix`` as a dense array."""
         if not is_sparse(self.matrix):
             return np.asarray(self.matrix)
-        cells = float(math.prod(self.matrix.shape))
-        need("the rows on a face", numbers=cells, memory=8.0 * cells)
+        guard("the rows on a face", memory=8.0 * math.prod(self.matrix.shape))
         return np.asarray(self.matrix.toarray())
 
     def dense_columns(self, which: slice | np.ndarray) -> np.ndarray:
@@ -124,11 +123,10 @@ class AuxiliarySystem:
         """Return an LLL-reduced basis of all exposing vectors with zero image on Free blocks and boxes."""
         d, n = self.vectors.shape
         if self.vanishing.shape[1]:
-            need_integers("multipliers that vanish on free blocks", float(d) ** 2 * self.vanishing.shape[1])
             combine = kernel(self.vanishing.T).T
         else:
             combine = identity(d)
-        need_integers("short combinations of rows", 4.0 * len(combine) ** 3 * math.sqrt(n + 1.0))
+        guard("short combinations of rows", 4.0 * INTEGER_FLOPS * len(combine) ** 3 * math.sqrt(n + 1.0))
         basis, weights, _ = saturated(product(combine, self.vectors))
         change = product(weights, combine)
         made = product(change, self.weights)
@@ -151,23 +149,16 @@ class AuxiliarySystem:
         """Number of entries of all matrices."""
         return sum(part.side**2 for part in self.parts)
 
-    @property
-    def floats_work(self) -> Work:
-        """Cost estimate of :attr:`floats`."""
-        count, cubes = float(self.matrix.shape[0]), float(sum(part.side**3 for part in self.parts))
-        return Work(
-            products=2.0 * count * cubes, numbers=CONVERSION_NUMBERS_PER_ENTRY * count * self.matrix_entries
-        )
-
     @cached_property
     def floats(self) -> tuple[FloatArray, FloatArray]:
         """``matrix`` in floating point, with matrices in orthonormal coordinates, and ``vanishing``.
 
         The column of ``beta`` has the units of the bounds, so it is scaled to the norm of all other columns.
         """
-        need(
-            "the rows on a face", *self.floats_work, memory=24.0 * self.matrix.shape[0] * self.matrix_entries
-        )
+        count, entries = float(self.matrix.shape[0]), self.matrix_entries
+        cubes = sum(part.side**3 for part in self.parts)
+        flops = count * (2.0 * cubes + CONVERSION_FLOPS_PER_ENTRY * entries)
+        guard("the rows on a face", flops, memory=24.0 * count * entries)
         vectors = as_floats(self.vectors)
         out = np.zeros(
             (len(vectors), sum(p.side**2 for p in self.parts) + self.nonneg.stop - self.nonneg.start)
@@ -210,7 +201,7 @@ def auxiliary_system(faces: Faces) -> AuxiliarySystem:
             continue
         rows = faces.table(b)[which]
         if basis is None:
-            need("the rows on a face", memory=8.0 * math.prod(rows.shape))
+            guard("the rows on a face", memory=8.0 * math.prod(rows.shape))
             vanishing.append(rows.toarray() if is_sparse(rows) else rows)
         elif basis.ndim == 1:
             vectors.append(-rows)
@@ -320,10 +311,9 @@ def sieve(system: AuxiliarySystem) -> list[np.ndarray]:
     numbers, each one alone, since not all of them may be usable. A row with ``beta > 0`` proves
     infeasibility and is returned alone.
     """
-    matrix = system.matrix
-    need("a sieve over rows", numbers=4.0 * (matrix.nnz if is_sparse(matrix) else matrix.size))
     found, betas = list[tuple[int, int]](), system.dense_columns(slice(-1, None))[:, 0]
     for k, sign in _candidates(system):
+        check_deadline("a sieve over rows")
         beta = betas[k]
         if sign * beta < 0 or not _is_psd(system, k, sign):
             continue
@@ -443,11 +433,9 @@ RANK_TOLERANCE = 1e-10
 
 def solve_auxiliary_problem(system: AuxiliarySystem, deadline: Deadline) -> tuple[FloatArray, float] | None:
     """Return coefficients of ``system.floats`` of the deepest exposing vector, and its depth."""
-    # The solve costs more than the conversion to floating point, so both are checked first.
+    # The solver needs more memory than the conversion to floating point, so it is checked first.
     memory = 32.0 * sum(float(triangle_size(part.side)) ** 2 for part in system.parts)
-    width = system.matrix_entries + system.nonneg.stop - system.nonneg.start
-    work = system.floats_work.plus(_orthonormal_work(system.matrix.shape[0], width))
-    need("an auxiliary problem", *work, memory=memory)
+    guard("an auxiliary problem", memory=memory)
     vectors, vanishing = system.floats
     basis, coefficients = _orthonormal(vectors, vanishing)
     if not len(basis):
@@ -480,14 +468,11 @@ def start_coefficients(system: AuxiliarySystem, multipliers: FloatArray) -> Floa
     return coefficients / trace if min(depth, entries.min()) > MINIMAL_FACE_DEPTH * trace else None
 
 
-def _orthonormal_work(count: int, width: int) -> Work:
-    # Pivoting updates all columns at every step, which is bound by memory bandwidth.
-    return Work(products=12.0 * count * width * min(count, width) + 4.0 * count**3)
-
-
 def _orthonormal(vectors: FloatArray, vanishing: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return an orthonormal basis of the exposing vectors with ``vanishing`` zero, and its coefficients."""
-    need("an auxiliary problem", *_orthonormal_work(*vectors.shape))
+    count = float(len(vectors))
+    # Pivoting updates all columns at every step, which is bound by memory bandwidth.
+    guard("an auxiliary problem", 12.0 * vectors.size * min(vectors.shape) + 4.0 * count**3)
     sizes = np.linalg.norm(np.concatenate([vectors, vanishing], axis=1), axis=1)
     sizes[sizes == 0.0] = 1.0
     coefficients = np.diag(1.0 / sizes)
@@ -614,7 +599,7 @@ def _integer_kernel(
     assert basis is not None
     q, _ = system.orthonormal_bases[part.block]
     n = len(basis)
-    need_integers("integer relations of a kernel", 4.0 * n**3 * math.sqrt(n))
+    guard("integer relations of a kernel", 4.0 * INTEGER_FLOPS * n**3 * math.sqrt(n))
     relations = _integer_relations(q @ frame, digits)[: n - k]
     found = kernel(relations)
     if found.shape[1] != k:
@@ -640,8 +625,6 @@ def _combinations(system: AuxiliarySystem, kernels: list[np.ndarray], zeros: lis
         stacked = product(matrices.reshape(count * part.side, part.side), basis)
         equations.append(stacked.reshape(count, -1))
     whole = np.concatenate(equations, axis=1)
-    # The factor was measured: independent equations are found modulo a prime and then solved exactly.
-    need_integers("multipliers with a given kernel", 0.1 * float(count) ** 3 + 4.0 * whole.size)
     return kernel(whole.T)
 
 

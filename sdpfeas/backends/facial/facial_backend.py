@@ -19,8 +19,8 @@ from sdpfeas.backends.registry import find_solver
 from sdpfeas.claims import Chain, Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError, ProblemError
-from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.exact_arithmetic import Reading
+from sdpfeas.numerics.limits import limited
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exact_arithmetic import READERS, Reading
-from sdpfeas.numerics.integer_matrices import need_integers
+from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -67,12 +67,7 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> DecimalData:
     if reading == Reading.STORED:
         return DecimalData(problem, problem, np.ones(problem.multiplier_count), "")
     read = RecordingReader(READERS[reading])
-    stored = sum(
-        rows.entries
-        for parts in (problem.rows, *(lmi.coefficients for lmi in problem.lmis))
-        for rows in parts
-    )
-    need_integers("the numbers as " + reading, 4.0 * (stored + problem.m))
+    check_deadline("the numbers as " + reading)
     for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)):
         for name, value in block.spec().items():
             if isinstance(value, float) and math.isfinite(value) and read(value) != Fraction(value):

@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.integer_matrices import (
     EXACT_FLOAT,
     as_floats,
@@ -27,10 +26,10 @@ from sdpfeas.numerics.integer_matrices import (
     identity,
     independent_rows,
     integral,
-    need_integers,
     product,
     row_divisors,
 )
+from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -43,8 +42,8 @@ from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 #: Bound of sums of products in int64, with one bit to spare before overflow.
 LARGEST = 2**62
 
-#: Cost of one term of a sparse product, in numbers written and in bytes.
-TERM_NUMBERS, TERM_BYTES = 20.0, 32.0
+#: Cost of one term of a sparse product, in multiply-adds and in bytes.
+TERM_FLOPS, TERM_BYTES = 320.0, 32.0
 
 #: Tables with a larger share of nonzeros are stored dense.
 DENSE_SHARE = 0.25
@@ -66,19 +65,19 @@ def congruences(rows: Any, basis: np.ndarray) -> Any | None:
         return None
     v = sp.csr_array(basis)
     lengths = np.diff(v.indptr)
-    _need(lengths[rows.indices % n])
+    _guard_product(lengths[rows.indices % n])
     half = sp.coo_array(sp.csr_array(sp.coo_array(rows).reshape((m * n, n))) @ v)
     row, first = np.divmod(half.coords[0].astype(np.int64), n)
-    _need(lengths[first])
+    _guard_product(lengths[first])
     turned = sp.csr_array((half.data, (row * side + half.coords[1], first)), shape=(m * side, n))
     out = sp.csr_array(sp.coo_array(turned @ v).reshape((m, side * side)))
     out.eliminate_zeros()
     return out
 
 
-def _need(lengths: np.ndarray) -> None:
+def _guard_product(lengths: np.ndarray) -> None:
     count = float(lengths.sum(dtype=np.float64))
-    need("the rows on a face", numbers=TERM_NUMBERS * count, memory=TERM_BYTES * count)
+    guard("the rows on a face", TERM_FLOPS * count, memory=TERM_BYTES * count)
 
 
 def filled(table: Any, side: int | None) -> np.ndarray:
@@ -93,7 +92,7 @@ def filled(table: Any, side: int | None) -> np.ndarray:
     if not is_sparse(table):
         return np.asarray(table[:, columns])
     chosen = _distinct(sp.csc_array(table[:, columns]))
-    need("the rows on a face", memory=8.0 * math.prod(chosen.shape))
+    guard("the rows on a face", memory=8.0 * math.prod(chosen.shape))
     return np.asarray(chosen.toarray())
 
 
@@ -171,7 +170,7 @@ class Faces:
 
     def images(self, weights: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the weighted sum of the rows on the face of every block."""
-        need_integers("rows on a face", 2.0 * sum(math.prod(block.shape) for block in self.problem.sets))
+        check_deadline("rows on a face")
         for basis, total in zip(self.bases, self.rows.adjoint(weights), strict=True):
             yield self._on(basis, total)
 
@@ -228,10 +227,11 @@ class Faces:
         if found is not None:
             return found
         width = math.prod(_shape(self.problem.sets[b], self.sizes[b]))
-        need_integers("the rows on a face", 2.0 * self.problem.m * width)
+        guard("the rows on a face", memory=8.0 * self.problem.m * width)
         out = np.zeros((self.problem.m, width), dtype=object)
         if not self.problem.rows[b].empty:
             for i in range(self.problem.m):
+                check_deadline("the rows on a face")
                 out[i] = self.row(b, i).reshape(-1)
         return out
 
@@ -343,7 +343,6 @@ def reduce_to(faces: Faces) -> FaceReduction | None:
     blocks = [b for b, size in enumerate(faces.sizes) if size]
     if not blocks:
         return None
-    need_integers("the rows on a face", 40.0 * problem.m)
     tables = [faces.table(b) for b in blocks]
     sides = [faces.sizes[b] if problem.sets[b].matrix else None for b in blocks]
     whole = np.concatenate([filled(table, side) for table, side in zip(tables, sides, strict=True)], axis=1)

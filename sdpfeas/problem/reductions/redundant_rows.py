@@ -12,13 +12,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.integer_matrices import combinations
+from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -43,9 +43,6 @@ NEGLIGIBLE_COEFFICIENT = 1e-9
 
 #: Largest number of entries converted to integers; takes a few seconds.
 INTEGER_ENTRIES = 3_000_000
-
-#: Cost of one operation on Python integers, in numbers written.
-INTEGER_NUMBERS = 400.0
 
 
 #: A redundant row, its coefficients in other rows, and its coefficients in identities of blocks.
@@ -181,8 +178,6 @@ def screen(problem: FeasibilityProblem) -> Screen | None:
     exponents = np.max([power for _, _, power in both], axis=0, initial=EMPTY)
     exponents = np.where(exponents == EMPTY, 0, exponents)
     parts = [(block, rows.scaled(np.ldexp(1.0, power - exponents))) for block, rows, power in both]
-    work = reduce(Work.plus, (rows.gram_work for _, rows in parts), Work(products=float(index.size) ** 3))
-    need("the search for redundant rows", *work, memory=32.0 * float(index.size) ** 2)
     gram = np.zeros((index.size, index.size))
     for block, rows in parts:
         gram += rows.gram()
@@ -192,6 +187,7 @@ def screen(problem: FeasibilityProblem) -> Screen | None:
     if not np.isfinite(gram).all():
         return None
     tolerance = SMALL_PIVOT * float(np.max(np.diagonal(gram), initial=0.0))
+    guard("the search for redundant rows", float(index.size) ** 3)
     _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(symmetrize(gram), tol=tolerance, lower=1)
     kept = np.sort(pivots[:rank] - 1)
     return Screen(index, parts, exponents, gram, kept)
@@ -203,10 +199,7 @@ def _candidates(seen: Screen) -> Iterator[tuple[int, set[int], dict[int, Fractio
     if rest.size == 0:
         return
     inner = seen.gram[np.ix_(seen.kept, seen.kept)]
-    need(
-        "the search for redundant rows",
-        products=2.0 * float(seen.kept.size) ** 2 * (seen.kept.size + rest.size),
-    )
+    guard("the search for redundant rows", 2.0 * float(seen.kept.size) ** 2 * (seen.kept.size + rest.size))
     try:
         weights = scipy.linalg.solve(inner, seen.gram[np.ix_(seen.kept, rest)], assume_a="pos").T
     except (np.linalg.LinAlgError, ValueError):
@@ -273,7 +266,7 @@ class _Integers:
     def _row(self, i: int) -> tuple[dict[int, dict[int, int]], int]:
         """Return the nonzero entries of a row by block, multiplied by ``2**bits``, and ``bits``."""
         if i not in self._read:
-            need("the search for redundant rows", numbers=INTEGER_NUMBERS * self._entries)
+            check_deadline("the search for redundant rows")
             parts = {b: self._problem.rows[b].exact_terms(i) for b in self._blocks[i]}
             values = [v for part in parts.values() for v in part.values()]
             bits = max((v.denominator.bit_length() - 1 for v in values), default=0)
@@ -331,7 +324,7 @@ class _Integers:
         for j, share in shares.items():
             factor = share.numerator * (common // share.denominator)
             parts = self._row(j)[0]
-            need("the search for redundant rows", numbers=INTEGER_NUMBERS * sum(map(len, parts.values())))
+            check_deadline("the search for redundant rows")
             for b, part in parts.items():
                 total = left[b]
                 for place, value in part.items():

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -153,7 +153,7 @@ def _cut(block: BlockSet, rows: Sequence[Rows], constant: FloatArray | None = No
     # Two components of sizes n-1 and 1 have at most (n-1)^2 + 1 entries; a row with more connects all.
     if any(np.max(np.diff(csr.indptr), initial=0) > (block.n - 1) ** 2 + 1 for csr in stored):
         return _whole(block)
-    need("the parts of a block", numbers=10.0 * (sum(csr.nnz for csr in stored) + block.entries))
+    check_deadline("the parts of a block")
     cells = [np.unique(csr.indices) for csr in stored]
     cells += [] if constant is None else [np.flatnonzero(constant)]
     i, j = np.divmod(np.concatenate([np.zeros(0, dtype=np.int64), *cells]), block.n)

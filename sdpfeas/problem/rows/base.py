@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.exact_arithmetic import add_up
+from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_up
 from sdpfeas.problem.validation import RowError, float_array, require_doubles, row_index
@@ -286,18 +286,8 @@ class Rows(ABC):
 
     @property
     @abstractmethod
-    def work(self) -> Work:
-        """Cost estimate of ``apply`` or ``adjoint``."""
-
-    @property
-    def norm_work(self) -> Work:
-        """Cost estimate of ``norms``."""
-        return Work(numbers=4.0 * self.entries)
-
-    @property
-    @abstractmethod
-    def gram_work(self) -> Work:
-        """Cost estimate of ``gram``."""
+    def gram_flops(self) -> float:
+        """Cost estimate of ``gram``, in multiply-adds of a dense matrix product."""
 
     def norms(self) -> FloatArray:
         """Return the Frobenius norm of every row."""
@@ -417,12 +407,12 @@ class Rows(ABC):
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``apply`` with a proven error bound for every row."""
-        need("the values of the rows", *self.work.times(3.0))
+        check_deadline("the values of the rows")
         return self.stable_apply(x), self._radius(self.magnitude_apply, self.depths[0], np.abs(x))
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``adjoint`` with a proven error bound for every entry."""
-        need("a combination of the rows", *self.work.times(3.0))
+        check_deadline("a combination of the rows")
         return self.stable_adjoint(y), self._radius(self.magnitude_adjoint, self.depths[1], np.abs(y))
 
     def _radius(self, product: Product, depth: int, argument: FloatArray) -> FloatArray:
@@ -471,13 +461,19 @@ class Rows(ABC):
         ranges += [child.value_range for child in children]
         return min(r[0] for r in ranges), max(r[1] for r in ranges)
 
-    @abstractmethod
     def gram(self) -> FloatArray:
         """Return the Gram matrix ``<A_i, A_j>``.
 
         The error of an entry is at most ``gamma(gram_depth)`` times the ``norms_upper`` of its two rows if no
-        product underflows; call ``units`` first to ensure that.
+        product underflows; call ``units`` first to ensure that. Raises ``LimitError`` if time or memory are
+        short.
         """
+        guard("the Gram matrix of the rows", self.gram_flops, memory=32.0 * float(self.m) ** 2)
+        return self._gram()
+
+    @abstractmethod
+    def _gram(self) -> FloatArray:
+        """Return ``gram``."""
 
     @property
     def gram_depth(self) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import reduce
 from itertools import combinations, combinations_with_replacement, pairwise
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import Work
+from sdpfeas.numerics.limits import WRITE_FLOPS
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_radius, sum_up
 from sdpfeas.problem.rows.base import (
@@ -81,23 +81,14 @@ class Stacked(Rows):
         return sum(part.entries for part in self.parts)
 
     @property
-    def work(self) -> Work:
-        """Total cost estimate of the parts."""
-        return reduce(Work.plus, (part.work for part in self.parts))
-
-    @property
-    def norm_work(self) -> Work:
-        """Total cost estimate of the norms of the parts."""
-        return reduce(Work.plus, (part.norm_work for part in self.parts))
-
-    @property
-    def gram_work(self) -> Work:
+    def gram_flops(self) -> float:
         """Cost estimate of the Gram matrices of the parts, and of the products between each two parts."""
-        total = reduce(Work.plus, (part.gram_work for part in self.parts))
-        for first, second in combinations(self.parts, 2):
-            small, large = sorted((first, second), key=lambda part: part.m)
-            total = total.plus(large.work.times(small.m))
-        return total
+        between = (
+            (max(first.entries, second.entries) + WRITE_FLOPS * math.prod(self.shape))
+            * min(first.m, second.m)
+            for first, second in combinations(self.parts, 2)
+        )
+        return sum(part.gram_flops for part in self.parts) + 4.0 * sum(between)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return the inner products with all rows."""
@@ -162,8 +153,7 @@ class Stacked(Rows):
             i -= part.m
         raise IndexError(i)
 
-    def gram(self) -> FloatArray:
-        """Return the Gram matrix of the rows."""
+    def _gram(self) -> FloatArray:
         out = np.empty((self.m, self.m))
         edges = [0, *(int(k) for k in self._splits), self.m]
         places = [slice(a, b) for a, b in pairwise(edges)]
@@ -306,22 +296,9 @@ class Combined(Rows):
         return self.base.entries * self._csr.nnz / max(self.base.m, 1)
 
     @property
-    def work(self) -> Work:
-        """Cost estimate of the base and of the combination."""
-        return self.base.work.plus(Work(numbers=2.0 * self._csr.nnz))
-
-    @property
-    def norm_work(self) -> Work:
-        """Cost estimate of the norms of the base if rows are only scaled, else of its Gram matrix."""
-        scaled = np.all(np.diff(self._csr.indptr) <= 1)
-        base = self.base.norm_work if scaled else self.base.gram_work
-        return base.plus(Work(numbers=4.0 * self._csr.nnz * (1 if scaled else self.base.m)))
-
-    @property
-    def gram_work(self) -> Work:
+    def gram_flops(self) -> float:
         """Cost estimate of the Gram matrix G of the base and of ``C G C'``."""
-        twice = float(self._csr.nnz) * (self.base.m + self.m)
-        return self.base.gram_work.plus(Work(numbers=2.0 * twice))
+        return self.base.gram_flops + 2.0 * WRITE_FLOPS * self._csr.nnz * (self.base.m + self.m)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return the inner products with all rows."""
@@ -391,8 +368,7 @@ class Combined(Rows):
         """Return the rows multiplied by ``factors``."""
         return Combined(sp.diags_array(factors) @ self._csr, self.base)
 
-    def gram(self) -> FloatArray:
-        """Return the Gram matrix of the rows."""
+    def _gram(self) -> FloatArray:
         return np.asarray(self._csr @ (self._csr @ self.base.gram()).T)
 
     def is_nonpositive(self, signs: FloatArray) -> bool:

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.exact_arithmetic import mean_of
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.rows.base import EMPTY, Read, Rows, State, exponents, fractions, frozen, sealed
 from sdpfeas.problem.rows.compose import Combined
@@ -38,7 +38,7 @@ class Dense(Rows):
 
     def __init__(self, array: ArrayLike) -> None:
         data = float_array(array, "rows")
-        need("a copy of the rows", numbers=6.0 * data.size, memory=24.0 * data.size)
+        guard("a copy of the rows", 6.0 * WRITE_FLOPS * data.size, memory=24.0 * data.size)
         if data.ndim not in (2, 3) or (data.ndim == 3 and data.shape[1] != data.shape[2]):
             raise ProblemError(
                 f"dense rows must have shape (m, n, n) or, for a vector block, (m, n); got {data.shape}"
@@ -70,19 +70,9 @@ class Dense(Rows):
         return float(self._flat.size)
 
     @property
-    def work(self) -> Work:
-        """Cost estimate of one pass over the entries."""
-        return Work(numbers=0.5 * self._flat.size)
-
-    @property
-    def norm_work(self) -> Work:
-        """Cost estimate of one pass over the entries."""
-        return self.work
-
-    @property
-    def gram_work(self) -> Work:
+    def gram_flops(self) -> float:
         """Cost estimate of one product of the rows with their transpose."""
-        return Work(products=0.6 * self.m * self._flat.size)
+        return 0.6 * self.m * self._flat.size
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return the inner products with all rows."""
@@ -123,8 +113,7 @@ class Dense(Rows):
         return self._array[i]
 
     def _select(self, index: np.ndarray) -> Rows:
-        size = float(index.size) * self._flat.shape[1]
-        need("a copy of the rows", numbers=2.0 * size, memory=8.0 * size)
+        guard("a copy of the rows", memory=8.0 * index.size * self._flat.shape[1])
         return self._like(self._array[index])
 
     def scaled(self, factors: FloatArray) -> Rows:
@@ -153,8 +142,7 @@ class Dense(Rows):
         shape = (-1,) + (1,) * (self._array.ndim - 1)
         return Dense(np.ldexp(self._array, -power.reshape(shape))), power
 
-    def gram(self) -> FloatArray:
-        """Return the Gram matrix of the rows."""
+    def _gram(self) -> FloatArray:
         return self._flat @ self._flat.T
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import Work
+from sdpfeas.numerics.limits import WRITE_FLOPS
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
 from sdpfeas.problem.rows.base import (
@@ -183,20 +183,9 @@ class LowRank(Rows):
         return float(self.m) * self.n**2
 
     @property
-    def work(self) -> Work:
-        """Cost estimate of the product of all factors with a matrix."""
-        return Work(products=float(self._factors.size) * self.n, numbers=4.0 * self._factors.size)
-
-    @property
-    def norm_work(self) -> Work:
-        """Cost estimate of the products between the factors of every row."""
-        return Work(numbers=4.0 * self._factors.size + 2000.0 * self.m)
-
-    @property
-    def gram_work(self) -> Work:
+    def gram_flops(self) -> float:
         """Cost estimate of the products of all pairs of factors."""
-        pairs = float(self._owner.size) ** 2
-        return Work(products=0.6 * pairs * self.n, numbers=12.0 * pairs)
+        return float(self._owner.size) ** 2 * (0.6 * self.n + 12.0 * WRITE_FLOPS)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return the inner products with all rows."""
@@ -257,8 +246,7 @@ class LowRank(Rows):
         """Return the rows multiplied by ``factors``."""
         return self.from_stacked(self._factors, self._signs * factors[self._owner], self._owner, self.m)
 
-    def gram(self) -> FloatArray:
-        """Return the Gram matrix of the rows."""
+    def _gram(self) -> FloatArray:
         squared = (self._factors @ self._factors.T) ** 2
         pick = sp.csr_array(
             (self._signs, (self._owner, np.arange(self._owner.size))), (self.m, self._owner.size)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import Work
+from sdpfeas.numerics.limits import WRITE_FLOPS
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
 from sdpfeas.problem.rows.base import Read, Rows, State, fractions, frozen, outer_squares, sealed
@@ -104,19 +104,9 @@ class PairwiseDifference(Rows):
         return float(self.m) * self.n**2
 
     @property
-    def work(self) -> Work:
-        """Cost estimate of the product of all differences with a matrix, as in the stable products."""
-        return Work(products=float(self.m) * self.n**2, numbers=4.0 * self.m * self.n)
-
-    @property
-    def norm_work(self) -> Work:
-        """Cost estimate of the distances of the means."""
-        return Work(numbers=2.0 * self.m * self.n)
-
-    @property
-    def gram_work(self) -> Work:
+    def gram_flops(self) -> float:
         """Cost estimate of the products of all pairs of differences."""
-        return Work(products=0.6 * float(self.m) ** 2 * self.n, numbers=3.0 * float(self.m) ** 2)
+        return float(self.m) ** 2 * (0.6 * self.n + 3.0 * WRITE_FLOPS)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return the squared distances of the means in the metric ``x``."""
@@ -191,8 +181,7 @@ class PairwiseDifference(Rows):
         every = np.arange(self.m + 1)
         return Combined(sp.csr_array((factors, every[:-1], every), (self.m, self.m)), self)
 
-    def gram(self) -> FloatArray:
-        """Return the Gram matrix of the rows."""
+    def _gram(self) -> FloatArray:
         d = self.differences()
         return (d @ d.T) ** 2
 

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.exact_arithmetic import mean_of
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows.base import (
     Read,
@@ -45,7 +45,7 @@ class Sparse(Rows):
 
     def __init__(self, array: Any, n: int, matrix: bool = True) -> None:
         csr = canonical_csr(array, "sparse rows")
-        need("a copy of the rows", numbers=40.0 * csr.nnz, memory=80.0 * csr.nnz)
+        guard("a copy of the rows", 40.0 * WRITE_FLOPS * csr.nnz, memory=80.0 * csr.nnz)
         width = n * n if matrix else n
         if csr.shape[1] != width:
             raise ProblemError(
@@ -106,15 +106,10 @@ class Sparse(Rows):
         return float(self._csr.nnz)
 
     @property
-    def work(self) -> Work:
-        """Cost estimate of one pass over the stored entries and one over the block."""
-        return Work(numbers=2.0 * self._csr.nnz + self._csr.shape[1])
-
-    @property
-    def gram_work(self) -> Work:
+    def gram_flops(self) -> float:
         """Cost estimate of the products of all pairs of entries in one column."""
         counts = np.unique(self._csr.indices, return_counts=True)[1].astype(np.float64)
-        return Work(numbers=10.0 * float(counts @ counts) + 3.0 * float(self.m) ** 2)
+        return WRITE_FLOPS * (10.0 * float(counts @ counts) + 3.0 * float(self.m) ** 2)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return the inner products with all rows."""
@@ -182,8 +177,7 @@ class Sparse(Rows):
         """Return the Gram matrix of the rows as a sparse array."""
         return sp.csr_array(self._csr @ self._csr.T)
 
-    def gram(self) -> FloatArray:
-        """Return the Gram matrix of the rows."""
+    def _gram(self) -> FloatArray:
         return np.asarray(self.sparse_gram().toarray())
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
@@ -252,12 +246,7 @@ class NoRows(Sparse):
         """Number of stored entries, zero."""
         return 0.0
 
-    @property
-    def work(self) -> Work:
-        """Cost estimate, zero."""
-        return Work()
-
-    norm_work = gram_work = work
+    gram_flops = entries
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return zero for every row."""

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.exact_arithmetic import semidefinite_exact, sum_of
+from sdpfeas.numerics.limits import EIGEN_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     definite,
@@ -167,7 +167,7 @@ class HermitianPSD(BlockSet):
 
     def decompose(self, x: FloatArray) -> tuple[FloatArray, Frame]:
         """Return the ascending eigenvalues and the eigenvectors."""
-        need("an eigendecomposition", cubes=4.0 * float(self.degree) ** 3)
+        guard("an eigendecomposition", 4.0 * EIGEN_FLOPS * self.degree**3)
         if not np.isfinite(x).all():
             raise np.linalg.LinAlgError("matrix holds NaN or infinity")
         lam, vec = np.linalg.eigh(self.to_complex(x))
@@ -194,7 +194,7 @@ class HermitianPSD(BlockSet):
 
     def spectrum(self, x: FloatArray) -> FloatArray:
         """Return the eigenvalues without computing eigenvectors."""
-        need("an eigendecomposition", cubes=2.0 * float(self.degree) ** 3)
+        guard("an eigendecomposition", 2.0 * EIGEN_FLOPS * self.degree**3)
         if not np.isfinite(x).all():
             raise np.linalg.LinAlgError("matrix holds NaN or infinity")
         return np.asarray(np.linalg.eigvalsh(self.to_complex(x)))
