@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from sdpfeas.backends.ipm.sparse_cones import HkmIterate
 from sdpfeas.backends.ipm.standard_form import PsdGroup, SecondOrderGroup, StandardForm
 from sdpfeas.numerics.cost_estimate import Work
+from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 
 #: Measured nanoseconds of one multiply-add: in a large matrix product, a small one, and a sparse one.
@@ -303,6 +304,7 @@ class _SingleMatrix:
         n, rows = self.n, self._rows
         self._factors: list[tuple[Any, Any]] = []
         for r in self._product_rows:
+            check_deadline("the Newton system")
             begin, end = rows.indptr[r], rows.indptr[r + 1]
             position, value = rows.indices[begin:end].astype(np.int64), rows.data[begin:end]
             i, j = np.divmod(position, n)
