@@ -12,7 +12,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpfeas.numerics.limits import EIGEN_FLOPS, guard
+from sdpfeas.numerics.limits import EIGEN_FLOPS, WRITE_FLOPS, guard
 
 FloatArray = NDArray[np.float64]
 
@@ -220,6 +220,7 @@ def triangle_map(n: int, weight: float, triangle: Triangle = "lower") -> Any:
     result T unpacks (``vec(X) = T x``), and ``T'`` adds mirrored entries; with weight 1/2, ``T'`` packs a
     symmetric matrix; with the root of 1/2 it is the isometry of :func:`svec_map`.
     """
+    guard("the map of a triangle", 180.0 * WRITE_FLOPS * n**2, memory=80.0 * n**2)
     # Column-major in one triangle is row-major in the other.
     i, j = np.triu_indices(n) if triangle == "lower" else np.tril_indices(n)
     k = np.arange(i.size)

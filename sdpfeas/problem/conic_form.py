@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
 #: Cost of building the form, in floating-point numbers written per entry of a block; measured at side 7000.
-NUMBERS_PER_ENTRY = 80.0
+NUMBERS_PER_ENTRY = 150.0
 
 #: Share of the gap of a certificate that a deeper certificate must keep.
 KEPT_GAP_SHARE = 0.5
