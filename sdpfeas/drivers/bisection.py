@@ -47,7 +47,7 @@ from sdpfeas.drivers.solve import backend_options
 from sdpfeas.errors import BackendError, ClaimError, LimitError, OptionError, ProblemError
 from sdpfeas.families.parametric_family import MonotoneFamily, ParametricFamily
 from sdpfeas.families.subspace_restriction import SubspaceRestriction
-from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.limits import limited
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.outcome import Proof

@@ -31,7 +31,7 @@ from sdpfeas.drivers.isolation import make_available
 from sdpfeas.errors import ClaimError, LimitError, OptionError, ProblemError
 from sdpfeas.families.parametric_family import MonotoneFamily, ParametricFamily
 from sdpfeas.notebook import Card, bracket_history
-from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem, Point

@@ -32,8 +32,8 @@ from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import BackendError, LimitError, ProblemError
 from sdpfeas.families.level_set import LevelSet
 from sdpfeas.notebook import Card
-from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.exact_arithmetic import READERS, Reading, as_reading
+from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import ConicProgram, Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point

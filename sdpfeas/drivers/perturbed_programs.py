@@ -42,7 +42,7 @@ from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.families.level_set import LevelSet
 from sdpfeas.families.threshold_bounds import Bound
-from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import FloatArray, eigh
 from sdpfeas.numerics.rounding import TINY
 from sdpfeas.problem.objective import ConicProgram
