@@ -164,7 +164,8 @@ def test_check_backend_refuses_a_liar(files: Path, call: Any, monkeypatch: pytes
     from sdpfeas import testing
 
     findings = [testing.Finding("right", True, "fine"), testing.Finding("honest", False, "no")]
-    monkeypatch.setattr(testing, "check_backend", lambda solver, seed=0: findings)
+    # The command line keeps what it has imported once.
+    monkeypatch.setattr("sdpfeas.cli.library.check_backend", lambda solver, seed=0: findings)
     code, out, _ = call("check-backend", files / "liar.py")
     assert code == 1
     assert "does not conform" in out
