@@ -1,25 +1,25 @@
 """The sparse interior-point method: linear algebra, verdicts, limits and degenerate problems."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from iterations import iterate_once
 from strategies import scattered
 
 import sdpfeas as sf
 from sdpfeas.backends.dispatch import dispatch_program
 from sdpfeas.backends.ipm import schur_complement as schur_module
 from sdpfeas.backends.ipm import spectral_ipm as backend_module
-from sdpfeas.backends.ipm.newton_system import SparseNewtonSystem
+from sdpfeas.backends.ipm.normal_equations import SparseNormalEquations
 from sdpfeas.backends.ipm.schur_complement import SchurComplement
 from sdpfeas.backends.ipm.sparse_cones import HkmIterate, in_interior
-from sdpfeas.backends.ipm.sparse_embedding import SparseEmbedding
-from sdpfeas.backends.ipm.sparse_method import predictor_corrector
+from sdpfeas.backends.ipm.sparse_system import SparseSystem
 from sdpfeas.backends.ipm.standard_form import ConeBlock, StandardForm
-from sdpfeas.deadline import Deadline
 from sdpfeas.families import planted
 from sdpfeas.numerics import limits
 from sdpfeas.problem.objective import ConicProgram
@@ -138,13 +138,14 @@ def test_a_step_shrinks_every_residual_alike(seed, shape, free) -> None:
     ]
     # Make the rows linearly independent.
     cones.append(ConeBlock(0, sp.eye_array(m, format="csr")))
-    core = SparseEmbedding(StandardForm.from_cones(cones, rng.normal(size=m), columns, rng.normal(size=free)))
+    form = StandardForm.from_cones(cones, rng.normal(size=m), columns, rng.normal(size=free))
+    core = SparseSystem(SimpleNamespace(form=form))
 
     def residuals() -> np.ndarray:
         return np.concatenate([core.r_primal, core.r_dual, core.r_free, [core.r_gap]])
 
     before, mu = residuals(), core.mu
-    predictor_corrector(core, Deadline(None), 1, lambda: None)
+    iterate_once(core)
     size = np.linalg.norm(before)
     share = float(residuals() @ before) / size**2
     assert share < 1.0
@@ -159,7 +160,7 @@ def test_sparse_systems_are_solved(free) -> None:
     schur = sp.csc_array(root @ root.T + sp.eye_array(30))
     columns = sp.csr_array(rng.normal(size=(30, free)))
     r1, r2 = rng.normal(size=30), rng.normal(size=free)
-    y, u = SparseNewtonSystem(schur, columns).solve(r1, r2)
+    y, u = SparseNormalEquations(schur, columns).solve(r1, r2)
     assert np.allclose(schur @ y + columns @ u, r1, atol=1e-9)
     assert np.allclose(columns.T @ y, r2, atol=1e-9)
 

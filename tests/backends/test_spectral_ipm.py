@@ -11,12 +11,12 @@ from iterations import iterate_once
 
 import sdpfeas as sf
 from sdpfeas.backends.base import SPECTRAL_SETS
-from sdpfeas.backends.ipm import structured_method
-from sdpfeas.backends.ipm.newton_system import DenseNewtonSystem
+from sdpfeas.backends.ipm import interior_point
+from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_STEPS, predictor_corrector
+from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations
 from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
 from sdpfeas.backends.ipm.structured_cones import NesterovToddCone, central_path_pair, central_path_spectrum
-from sdpfeas.backends.ipm.structured_embedding import StructuredEmbedding
-from sdpfeas.backends.ipm.structured_method import CONSERVATIVE_STEPS, predictor_corrector
+from sdpfeas.backends.ipm.structured_system import StructuredSystem
 from sdpfeas.backends.ipm.transformed_rows import pairwise_gram, transform_rows, weighted_gram
 from sdpfeas.families import planted
 from sdpfeas.families.worst_case_ratio import WorstCaseRatio, balanced_weights
@@ -85,7 +85,9 @@ def test_quasi_definite_systems_are_solved(seed, empty) -> None:
     if empty:
         schur[0] = schur[:, 0] = 0.0
     columns, corner = rng.normal(size=(6, 2)), np.array([0.0, 0.7])
-    y, b = DenseNewtonSystem(schur, columns, corner).solve(r1 := rng.normal(size=6), r2 := rng.normal(size=2))
+    y, b = DenseNormalEquations(schur, columns, corner).solve(
+        r1 := rng.normal(size=6), r2 := rng.normal(size=2)
+    )
     assert np.allclose(schur @ y + columns @ b, r1, atol=1e-7)
     assert np.allclose(columns.T @ y - corner * b, r2, atol=1e-7)
 
@@ -96,7 +98,7 @@ def test_a_step_shrinks_every_linear_residual_alike(mix) -> None:
     rng = np.random.default_rng(3)
     problem = planted.feasible(rng, planted.set_mixes()[mix], bounds="mixed").problem
     problem = cones_to_psd(problem, SPECTRAL_SETS).problem
-    embedding = StructuredEmbedding(problem, None)
+    embedding = StructuredSystem(problem, None)
 
     def residuals() -> np.ndarray:
         parts = [embedding.r_equal, embedding.r_low, embedding.r_high, embedding.r_free, [embedding.r_gap]]
@@ -272,7 +274,7 @@ def test_warm_start_is_centred_and_stationary() -> None:
     program = blobs(5, 12).conic_program()
     assert program.start is not None
     cost = tuple(-c for c in program.objective)
-    embedding = StructuredEmbedding(program.problem, cost, program.scale, program.start)
+    embedding = StructuredSystem(program.problem, cost, program.scale, program.start)
     assert np.linalg.norm(embedding.r_blocks[0]) <= 1e-9 * np.linalg.norm(embedding.blocks[0].dual)
     (block, *_) = embedding.blocks
     for cone in block.cones:
@@ -333,11 +335,11 @@ def test_balanced_weights_stay_equal_where_nothing_scatters() -> None:
 
 def fail_at(monkeypatch, aggressive: bool, step: int) -> None:
     """Let a factorisation fail at a step: with aggressive steps, or from a warm start."""
-    made, factorise, run = StructuredEmbedding.__init__, StructuredEmbedding.factorise, predictor_corrector
+    made, factorise, run = StructuredSystem.__init__, StructuredSystem.factorise, predictor_corrector
 
-    def remember_start(self, problem, cost, scale=None, start=None):
+    def remember_start(self, problem, cost=None, scale=None, start=None, **named):
         self.fails = not aggressive and start is not None
-        made(self, problem, cost, scale, start)
+        made(self, problem, cost, scale, start, **named)
 
     def remember_steps(embedding, *rest, **named):
         embedding.fails = embedding.fails or (aggressive and CONSERVATIVE_STEPS not in rest)
@@ -348,14 +350,15 @@ def fail_at(monkeypatch, aggressive: bool, step: int) -> None:
             raise np.linalg.LinAlgError("rounding")
         factorise(self)
 
-    monkeypatch.setattr(StructuredEmbedding, "__init__", remember_start)
-    monkeypatch.setattr(structured_method, "predictor_corrector", remember_steps)
-    monkeypatch.setattr(StructuredEmbedding, "factorise", stumble)
+    monkeypatch.setattr(StructuredSystem, "__init__", remember_start)
+    monkeypatch.setattr(interior_point, "predictor_corrector", remember_steps)
+    monkeypatch.setattr(StructuredSystem, "factorise", stumble)
 
 
 @pytest.mark.parametrize("make", [planted.feasible, planted.infeasible])
 def test_stalled_problem_is_retried_with_conservative_steps(monkeypatch, make) -> None:
-    item = make(np.random.default_rng(4), planted.set_mixes()["psd nonneg"], bounds="mixed")
+    sets = planted.set_mixes()["psd nonneg"]
+    item = make(np.random.default_rng(4), sets, bounds="mixed", storage="low-rank")
     fail_at(monkeypatch, aggressive=True, step=0)
     result = sf.solve(item.problem, "spectral-ipm")
     assert result.verdict is item.truth

@@ -5,7 +5,7 @@ import pytest
 from iterations import iterate_once
 
 import sdpfeas as sf
-from sdpfeas.backends.ipm.structured_embedding import StructuredEmbedding
+from sdpfeas.backends.ipm.structured_system import StructuredSystem
 from sdpfeas.drivers.bracket import BoundListener, Bracket
 
 
@@ -22,9 +22,9 @@ def watch_of(family, tol: float = 1e-6, delta: float | None = None) -> BoundList
     )
 
 
-def embedding_of(family) -> StructuredEmbedding:
+def embedding_of(family) -> StructuredSystem:
     program = family.conic_program()
-    return StructuredEmbedding(
+    return StructuredSystem(
         program.problem, tuple(-c for c in program.objective), program.scale, program.start
     )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from iterations import iterate_once
 
 import sdpfeas as sf
-from sdpfeas.backends.ipm.structured_embedding import NEW_ROW_MULTIPLIER_SHARE, StructuredEmbedding
+from sdpfeas.backends.ipm.structured_system import NEW_ROW_MULTIPLIER_SHARE, StructuredSystem
 from sdpfeas.claims import Claim, Verdict
 from sdpfeas.families import WLDA
 from sdpfeas.families import worst_case_ratio as programs
@@ -90,7 +90,7 @@ def test_a_carried_iterate_is_the_same_iterate() -> None:
     family = WLDA.from_data(*classes(1, 8, 5), 2)
     program = family.conic_program()
     cost = tuple(-c for c in program.objective)
-    embedding = StructuredEmbedding(program.problem, cost, program.scale, program.start)
+    embedding = StructuredSystem(program.problem, cost, program.scale, program.start)
     for _ in range(3):
         iterate_once(embedding)
     kept = np.arange(program.problem.m)

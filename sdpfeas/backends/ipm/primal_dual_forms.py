@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.ipm.sparse_embedding import SparseEmbedding
 from sdpfeas.backends.ipm.standard_form import ConeBlock, StandardForm
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize, triangle_map, unpack_triangle
@@ -26,25 +25,19 @@ from sdpfeas.problem.sets import BlockSet
 
 
 class ProblemForm(ABC):
-    """A problem in standard form, and the way back from iterates to points and multipliers."""
+    """A problem in standard form, and the way back from its variables to points and multipliers."""
 
     form: StandardForm
+    #: Whether the primal variables x and u hold the point, and the dual variables y the multipliers.
+    point_is_primal: bool
 
     @abstractmethod
-    def corrected_point(self, embedding: SparseEmbedding) -> Point | None:
-        """Return an interior point near the iterate that satisfies all equations; None if none is found."""
+    def point(self, x: FloatArray, u: FloatArray, y: FloatArray) -> Point:
+        """Return the point of the variables of a solution."""
 
     @abstractmethod
-    def corrected_certificate(self, embedding: SparseEmbedding) -> FloatArray | None:
-        """Return an interior certificate near the iterate that satisfies all equations; None if none is."""
-
-    @abstractmethod
-    def corrected_solution(self, embedding: SparseEmbedding) -> tuple[Point, FloatArray]:
-        """Return point and multipliers for the objective, corrected onto their equations where possible."""
-
-    @abstractmethod
-    def current_solution(self, embedding: SparseEmbedding) -> tuple[Point, FloatArray]:
-        """Return point and multipliers of the iterate, uncorrected."""
+    def multipliers(self, x: FloatArray, u: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the multipliers of the variables of a solution or ray."""
 
 
 class PrimalForm(ProblemForm):
@@ -54,6 +47,8 @@ class PrimalForm(ProblemForm):
     row gets a non-negative slack, ``A(X) - s = lower`` or ``A(X) + s = upper``; a row with two bounds also a
     row ``s + t = upper - lower``. No row may be zero or without bounds. ``objective`` is maximised.
     """
+
+    point_is_primal = True
 
     def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:
         self.problem = problem
@@ -80,43 +75,22 @@ class PrimalForm(ProblemForm):
             f = -np.concatenate([objective[b] for b in self._free_blocks])
         self.form = StandardForm.from_cones(cones, right * self._factors, columns, f)
 
-    def corrected_point(self, embedding: SparseEmbedding) -> Point | None:
-        """Correct x and u."""
-        found = embedding.corrected_primal(embedding.tau)
-        return None if found is None else self._point(*found, embedding.tau)
-
-    def corrected_certificate(self, embedding: SparseEmbedding) -> FloatArray | None:
-        """Correct y to a ray of the dual program: ``b'y > 0``."""
-        if not embedding.dual_value > 0.0:
-            return None
-        found = embedding.corrected_dual(0.0)
-        return self._multipliers(found[0]) if found is not None and self.form.b @ found[0] > 0.0 else None
-
-    def corrected_solution(self, embedding: SparseEmbedding) -> tuple[Point, FloatArray]:
-        """Correct x and u, and y."""
-        tau = embedding.tau
-        x, u = embedding.corrected_primal(tau) or (embedding.x, embedding.u)
-        y, _ = embedding.corrected_dual(tau) or (embedding.y, embedding.z)
-        return self._point(x, u, tau), self._multipliers(y) / tau
-
-    def current_solution(self, embedding: SparseEmbedding) -> tuple[Point, FloatArray]:
-        """``x / tau`` and y."""
-        return self._point(embedding.x, embedding.u, embedding.tau), self._multipliers(embedding.y)
-
-    def _point(self, x: FloatArray, u: FloatArray, tau: float) -> Point:
+    def point(self, x: FloatArray, u: FloatArray, y: FloatArray) -> Point:
+        """Blocks of x and u."""
         out: list[FloatArray] = [np.zeros(0)] * len(self.problem.sets)
         for b, own in zip(self._cone_blocks, self.form.cone_slices, strict=False):
             block = self.problem.sets[b]
-            part = x[own].reshape(block.shape) / tau
+            part = x[own].reshape(block.shape)
             out[b] = symmetrize(part) if block.matrix else part
         start = 0
         for b in self._free_blocks:
             n = self.problem.sets[b].n
-            out[b] = u[start : start + n] / tau
+            out[b] = u[start : start + n]
             start += n
         return tuple(out)
 
-    def _multipliers(self, y: FloatArray) -> FloatArray:
+    def multipliers(self, x: FloatArray, u: FloatArray, y: FloatArray) -> FloatArray:
+        """The first part of y, in the units of the rows."""
         found = (y * self._factors)[: self.problem.m]
         # The dual slacks of s and t are non-negative, so the signs are right up to rounding.
         found = np.where(np.isneginf(self.problem.lower), np.minimum(found, 0.0), found)
@@ -130,6 +104,8 @@ class DualForm(ProblemForm):
     inequality rows are factors of the cone, equality rows are the equations ``B'y = f``. Multipliers: x for
     bounds and LMIs, -u for equality rows. ``objective`` is maximised.
     """
+
+    point_is_primal = False
 
     def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:
         self.problem = problem
@@ -208,32 +184,8 @@ class DualForm(ProblemForm):
         ]
         return sp.csr_array(parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr"))
 
-    def corrected_point(self, embedding: SparseEmbedding) -> Point | None:
-        """Correct the dual iterate ``y / tau``, which is the point in this form; None if that fails."""
-        found = embedding.corrected_dual(embedding.tau)
-        return None if found is None else self._point(found[0] / embedding.tau)
-
-    def corrected_certificate(self, embedding: SparseEmbedding) -> FloatArray | None:
-        """Correct x and u to a ray of the primal program: ``<c, x> + f'u < 0``."""
-        if not embedding.primal_value < 0.0:
-            return None
-        found = embedding.corrected_primal(0.0)
-        if found is None or not self.form.c @ found[0] + self.form.f @ found[1] < 0.0:
-            return None
-        return self._multipliers(*found)
-
-    def corrected_solution(self, embedding: SparseEmbedding) -> tuple[Point, FloatArray]:
-        """Correct y, and x and u."""
-        tau = embedding.tau
-        y, _ = embedding.corrected_dual(tau) or (embedding.y, embedding.z)
-        x, u = embedding.corrected_primal(tau) or (embedding.x, embedding.u)
-        return self._point(y / tau), self._multipliers(x, u) / tau
-
-    def current_solution(self, embedding: SparseEmbedding) -> tuple[Point, FloatArray]:
-        """``y / tau``, and x and u."""
-        return self._point(embedding.y / embedding.tau), self._multipliers(embedding.x, embedding.u)
-
-    def _point(self, y: FloatArray) -> Point:
+    def point(self, x: FloatArray, u: FloatArray, y: FloatArray) -> Point:
+        """Blocks of y."""
         entries = np.zeros(self._total)
         entries[self._used] = y * self._factors
         out, start = [], 0
@@ -245,7 +197,8 @@ class DualForm(ProblemForm):
             out.append(part)
         return tuple(out)
 
-    def _multipliers(self, x: FloatArray, u: FloatArray) -> FloatArray:
+    def multipliers(self, x: FloatArray, u: FloatArray, y: FloatArray) -> FloatArray:
+        """The duals x of bounds and LMIs, and u of equality rows."""
         lmis, slices = self.problem.lmis, self.form.cone_slices
         rows = np.zeros(self.problem.m)
         bounds = x[slices[-1]]

@@ -1,9 +1,10 @@
-"""``spectral-ipm``: primal–dual interior-point methods on the homogeneous self-dual embedding.
+"""``spectral-ipm``: a primal–dual interior-point method on the homogeneous self-dual embedding.
 
 The backend takes every set as it is (a SpectralBox is two cones on one matrix, without additional rows) and
-keeps low-rank rows low-rank and sparse rows sparse. It has two engines: problems over cones with rows
-stored as entries go to the sparse method (:mod:`sdpfeas.backends.ipm.sparse_method`), all others to the
-structured method (:mod:`sdpfeas.backends.ipm.structured_method`), which takes second-order cones as PSD
+keeps low-rank rows low-rank and sparse rows sparse. The method is in
+:mod:`sdpfeas.backends.ipm.interior_point`. Problems over cones with rows stored as entries use the Newton
+system :class:`~sdpfeas.backends.ipm.sparse_system.SparseSystem`, all others
+:class:`~sdpfeas.backends.ipm.structured_system.StructuredSystem`, which takes second-order cones as PSD
 matrices.
 
 Both need well-centred starts, so warm starts are used only where the largest margin is wanted; they
@@ -18,7 +19,7 @@ import numpy as np
 
 from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm import sparse_method, structured_method
+from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_STEPS, optimise, search
 from sdpfeas.backends.ipm.iteration_cost import (
     dual_form_work,
     newton_work,
@@ -27,22 +28,28 @@ from sdpfeas.backends.ipm.iteration_cost import (
     structured_work,
 )
 from sdpfeas.backends.ipm.primal_dual_forms import DualForm, PrimalForm, ProblemForm
-from sdpfeas.backends.ipm.structured_method import CONSERVATIVE_STEPS
+from sdpfeas.backends.ipm.sparse_system import SparseSystem
+from sdpfeas.backends.ipm.structured_system import StructuredSystem
 from sdpfeas.claims import Claim, Stop
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.reductions.margin_form import margin_form
-from sdpfeas.problem.reductions.presolve import Presolve, presolve
+from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.split import split_components
 from sdpfeas.problem.sets import SecondOrder
 
 __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 
-#: With an objective: relative gap of the sparse method below which the structured method is not tried.
+#: Over structured rows with a listener, the gap is closed to this share of the tolerance: where large terms
+#: cancel, that much of the accuracy of a point is lost in a proved bound.
+LISTENER_GAP_SHARE = 1e-3
+
+#: With an objective: relative gap over sparse rows below which structured rows are not tried.
 SPARSE_GAP_ACCEPTED = 1e-6
 
-#: The structured method is tried after the sparse one if an iteration costs at most this many times as much.
+#: Structured rows are tried after sparse ones if an iteration costs at most this many times as much.
 RETRY_COST_FACTOR = 5.0
 
 
@@ -78,91 +85,123 @@ class SpectralIpm(FeasibilityBackend):
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
-        options = self.options
+        chain = list[Reduction]()
         if (parts := split_components(problem)) is not None:
-            return self.solve(parts.problem, inquiry.through(parts)).back(parts)
-        if problem.lmis:
-            if rows_are_entries(problem) and dual_form_is_cheaper(problem):
-                with np.errstate(all="ignore"):
-                    return sparse_method.search(DualForm(problem), inquiry, options.max_iterations)
-            slacks = problem.slack_form
-            return self.solve(slacks.problem, inquiry.through(slacks)).back(slacks)
+            chain.append(parts)
+            problem = parts.problem
+        if problem.lmis and not (rows_are_entries(problem) and dual_form_is_cheaper(problem)):
+            chain.append(problem.slack_form)
+            problem = problem.slack_form.problem
         if _has_second_order(problem) and not rows_are_entries(problem):
-            matrices = cones_to_psd(problem, SPECTRAL_SETS)
-            return self.solve(matrices.problem, inquiry.through(matrices)).back(matrices)
-        small = presolve(problem)
-        if small.answer is not None:
-            return Claim(*small.answer, raw_status="presolved")
-        with np.errstate(all="ignore"):
-            if rows_are_entries(small.problem):
-                form, seen = _cheaper_form(small.problem), inquiry.through(small)
-                return sparse_method.search(form, seen, options.max_iterations).back(small)
-            if inquiry.wanted == "margin":
-                claim = self._maximise_margin(small, inquiry)
-                if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
-                    return claim
-            limits = options.residual, options.max_iterations
-            claim = structured_method.search(small, inquiry, *limits)
-            failed = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
-            if not failed or inquiry.offer(claim.point, claim.certificate, final=True):
-                return claim
-            # Rounding errors grew too large before anything was proved; shorter steps keep better centred.
-            again = structured_method.search(small, inquiry, *limits, CONSERVATIVE_STEPS)
-        return replace(again, iterations=(claim.iterations or 0) + (again.iterations or 0))
+            chain.append(cones_to_psd(problem, SPECTRAL_SETS))
+            problem = chain[-1].problem
+        answer = None
+        if not problem.lmis:
+            small = presolve(problem)
+            answer = small.answer
+            chain += [small] if answer is None else []
+            problem = small.problem
+        for reduction in chain:
+            inquiry = inquiry.through(reduction)
+        if answer is None:
+            with np.errstate(all="ignore"):
+                claim = self._search(problem, inquiry)
+        else:
+            claim = Claim(*answer, raw_status="presolved")
+        for reduction in reversed(chain):
+            claim = claim.back(reduction)
+        return claim
 
-    def _maximise_margin(self, small: Presolve, inquiry: Inquiry) -> Claim:
+    def _search(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        """Look for a point or a certificate of a reduced problem."""
+        options = self.options
+        if rows_are_entries(problem):
+            return search(SparseSystem(_cheaper_form(problem)), inquiry, options.max_iterations)
+        if inquiry.wanted == "margin":
+            claim = self._maximise_margin(problem, inquiry)
+            if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
+                return claim
+        system = StructuredSystem(problem, residual_tolerance=options.residual)
+        claim = search(system, inquiry, options.max_iterations)
+        failed = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
+        if not failed or inquiry.offer(claim.point, claim.certificate, final=True):
+            return claim
+        # Rounding errors grew too large before anything was proved; shorter steps keep better centred.
+        before = claim.iterations or 0
+        system = StructuredSystem(problem, residual_tolerance=options.residual, iteration=before)
+        return search(system, inquiry, before + options.max_iterations, CONSERVATIVE_STEPS)
+
+    def _maximise_margin(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Maximise the margin of the rows, so that the result also decides neighbouring problems."""
-        form = margin_form(small.problem)
+        form = margin_form(problem)
         if form is None:
             return Claim(stop=Stop.UNSUPPORTED, raw_status="the rows have no margin in common")
-        both = small.then(form)
-        seen = inquiry.through(both)
+        inquiry = inquiry.through(form)
         program = ConicProgram(form.problem, form.objective)
-        start = form.start(seen.start.point, seen.start.certificate)
+        start = form.start(inquiry.start.point, inquiry.start.certificate)
         claim = Claim()
         for begin in [None] if start is None else [start, None]:
-            claim = self._optimise_structured(replace(program, start=begin), seen, claim.iterations or 0)
+            claim = self._optimise_structured(replace(program, start=begin), inquiry, claim.iterations or 0)
             if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
                 break
-        return claim.back(both)
+        return claim.back(form)
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
-        claim, problem, options = Claim(), program.problem, self.options
-        sparse = program.scale is None and program.pricing is None and rows_are_entries(problem)
-        if problem.lmis and not (sparse and dual_form_is_cheaper(problem)):
-            slacks = problem.slack_form
-            return self.maximise(program.with_slacks(), inquiry.through(slacks)).back(slacks)
-        if _has_second_order(problem) and not sparse:
-            matrices = cones_to_psd(problem, SPECTRAL_SETS)
+        chain = list[Reduction]()
+        if program.problem.lmis and not (_is_sparse(program) and dual_form_is_cheaper(program.problem)):
+            chain.append(program.problem.slack_form)
+            program = program.with_slacks()
+        if _has_second_order(program.problem) and not _is_sparse(program):
+            matrices = cones_to_psd(program.problem, SPECTRAL_SETS)
+            chain.append(matrices)
             terms = matrices.terms(program.objective)
-            reduced = replace(program, problem=matrices.problem, objective=terms, start=None)
-            return self.maximise(reduced, inquiry.through(matrices)).back(matrices)
-        if sparse:
-            with np.errstate(all="ignore"):
-                form = _cheaper_form(problem, program.objective)
-                claim = sparse_method.optimise(form, inquiry, options.gap, options.max_iterations)
+            program = replace(program, problem=matrices.problem, objective=terms, start=None)
+        for reduction in chain:
+            inquiry = inquiry.through(reduction)
+        with np.errstate(all="ignore"):
+            claim = self._optimise(program, inquiry)
+        for reduction in reversed(chain):
+            claim = claim.back(reduction)
+        return claim
+
+    def _optimise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
+        """Maximise the objective of a reduced program."""
+        claim, options = Claim(), self.options
+        if _is_sparse(program):
+            system = SparseSystem(_cheaper_form(program.problem, program.objective))
+            claim = optimise(system, inquiry, options.gap, options.max_iterations)
             final = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
             accurate = claim.info["gap"] < SPARSE_GAP_ACCEPTED and not inquiry.has_listener
-            if claim.stop in final or accurate or not _retry_is_cheap(problem):
+            if claim.stop in final or accurate or not _retry_is_cheap(program.problem):
                 return claim
         # On badly scaled data a warm start may end short of the accuracy that the listener waits for; a cold
         # start is tried then.
-        starts = [program.start] if program.start is None else [program.start, None]
-        with np.errstate(all="ignore"):
-            for start in starts:
-                program = program if program.pricing is None else program.pricing.program
-                claim = self._optimise_structured(
-                    replace(program, start=start), inquiry, claim.iterations or 0
-                )
-                accurate = claim.stop is Stop.FINISHED and not inquiry.has_listener
-                if accurate or claim.stop in (Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT):
-                    break
+        for start in [None] if program.start is None else [program.start, None]:
+            program = program if program.pricing is None else program.pricing.program
+            claim = self._optimise_structured(replace(program, start=start), inquiry, claim.iterations or 0)
+            accurate = claim.stop is Stop.FINISHED and not inquiry.has_listener
+            if accurate or claim.stop in (Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT):
+                break
         return claim
 
     def _optimise_structured(self, program: ConicProgram, inquiry: Inquiry, before: int) -> Claim:
-        options = self.options
-        return structured_method.optimise(program, inquiry, options.gap, options.max_iterations, before)
+        """Maximise over structured rows, after some iterations of another run."""
+        options, cost = self.options, tuple(-c for c in program.objective)
+        try:
+            system = StructuredSystem(program.problem, cost, program.scale, program.start, iteration=before)
+        except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+            # A warm start on data of extreme scale may fail in any of these ways.
+            return Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from", iterations=before)
+        if not system.valid:
+            return Claim(stop=Stop.NUMERICAL, raw_status="the start overflows", iterations=before)
+        gap = options.gap * (LISTENER_GAP_SHARE if inquiry.has_listener else 1.0)
+        return optimise(system, inquiry, gap, before + options.max_iterations, program.pricing)
+
+
+def _is_sparse(program: ConicProgram) -> bool:
+    """Whether a program goes to the sparse system first."""
+    return program.scale is None and program.pricing is None and rows_are_entries(program.problem)
 
 
 def _cheaper_form(problem: FeasibilityProblem, objective: Point | None = None) -> ProblemForm:

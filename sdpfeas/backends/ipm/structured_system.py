@@ -1,10 +1,8 @@
-"""The homogeneous self-dual embedding over structured rows and spectral boxes, with Nesterov–Todd directions.
+"""The Newton system over structured rows and spectral boxes, with Nesterov–Todd directions.
 
-Variables are the blocks X, multipliers y of the rows, and two scalars: tau, which multiplies every bound,
-and its dual kappa. If tau stays positive, X/tau is a point; if kappa does, y is a certificate (Ye, Todd and
-Mizuno 1994). Without an objective the iterates converge to the analytic centre of the feasible set, or of
-the certificates. :func:`sdpfeas.backends.ipm.structured_method.predictor_corrector` is the main loop over
-the methods of :class:`StructuredEmbedding`.
+Variables are the blocks X, multipliers y of the rows, tau, which multiplies every bound, and its dual kappa.
+X/tau is a point if tau stays positive, y a certificate if kappa does. :class:`StructuredSystem` implements
+the steps of :func:`sdpfeas.backends.ipm.interior_point.predictor_corrector`.
 """
 
 from __future__ import annotations
@@ -16,8 +14,9 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.backends.ipm.interior_point import NewtonSystem
 from sdpfeas.backends.ipm.iteration_cost import newton_memory, structured_work
-from sdpfeas.backends.ipm.newton_system import DenseNewtonSystem
+from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations
 from sdpfeas.backends.ipm.structured_cones import Block, MatrixBlock, NonnegBlock, ratio_test
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray
@@ -34,8 +33,8 @@ WARM_GAP_FACTOR, WARM_VALUE_SHARE, WARM_COLD_SHARE = 1.0, 0.15, 1e-8
 #: residual of stationarity, which is harder to reduce, than smaller ones do in centrality.
 NEW_ROW_MULTIPLIER_SHARE = 0.3
 
-#: How often a step that left a cone is shortened, and by which factor.
-BACKTRACKING_STEPS, BACKTRACKING_FACTOR = 5, 0.8
+#: Radius up to which points of unbounded sets are taken into account when a certificate is judged.
+UNBOUNDED_RADIUS = 1e6
 
 #: The Schur complement is computed in single precision if it has at least this many rows, the duality gap is
 #: above this share of the objective, and the last step was no shorter than this.
@@ -59,8 +58,8 @@ class _RhoDerivative:
     values: FloatArray
 
 
-class StructuredEmbedding:
-    """The iterate of the embedding and the parts of one iteration.
+class StructuredSystem(NewtonSystem):
+    """The iterate and its Newton system.
 
     A SpectralBox of ``problem`` must have an interior, and no row may be zero or without bounds. ``cost``
     is the objective to minimise, one array per block; None for feasibility. ``scale`` is the index of a
@@ -75,10 +74,15 @@ class StructuredEmbedding:
     def __init__(
         self,
         problem: FeasibilityProblem,
-        cost: Point | None,
+        cost: Point | None = None,
         scale: int | None = None,
         start: tuple[Point, FloatArray] | None = None,
+        *,
+        residual_tolerance: float = 1e-7,
+        iteration: int = 0,
     ) -> None:
+        super().__init__(iteration)
+        self._residual_tolerance = residual_tolerance
         need("the Newton system", memory=newton_memory(problem))
         self.problem = problem
         self._work = structured_work(problem)
@@ -97,14 +101,8 @@ class StructuredEmbedding:
         self._make_blocks(problem, cost)
         self._make_rows(problem, lower, upper, primal, dual)
         self.tau, self.kappa = 1.0, primal * dual
-        self.iteration = 0
-        #: Length of the last step.
-        self.step_length = 1.0
-        #: Whether :meth:`extrapolate` has replaced the predictor.
-        self._predictor_replaced = False
         self.ds, self.dp = np.zeros_like(self.s), np.zeros_like(self.p)
         self.dt, self.dq = np.zeros_like(self.t), np.zeros_like(self.q)
-        self.dtau = self.dkappa = 0.0
         if start is None:
             for block in self.blocks:
                 block.start_cold(primal, dual)
@@ -112,7 +110,7 @@ class StructuredEmbedding:
                 self.scale.start_cold(1.0, dual)
         else:
             self._start_warm(*start)
-        self._update_residuals()
+        self.update_residuals()
 
     # --- Set-up
 
@@ -225,13 +223,13 @@ class StructuredEmbedding:
         ``kept`` holds the former index of each row, -1 for new rows. Slacks of new rows are their distances
         from the bounds at the present point.
         """
-        new = type(self)(problem, self._cost, self._scale_index)
+        new = type(self)(problem, self._cost, self._scale_index, iteration=self.iteration)
         for block, old in zip(new.blocks, self.blocks, strict=True):
             block.copy_iterate(old)
         if new.has_scale:
             new.scale.copy_iterate(self.scale)
         new.x_free = self.x_free
-        new.tau, new.kappa, new.iteration = self.tau, self.kappa, self.iteration
+        new.tau, new.kappa = self.tau, self.kappa
         former = np.concatenate([kept, np.arange(self.problem.m, self.m)])
         new.y = np.where(former >= 0, self.y[former], 0.0)
         values = new._apply()
@@ -250,7 +248,7 @@ class StructuredEmbedding:
             setattr(new, names[0], slack)
             setattr(new, names[1], dual)
         new._update_multipliers()
-        new._update_residuals()
+        new.update_residuals()
         return new
 
     def _cost_of(self, point: Point) -> float:
@@ -287,7 +285,7 @@ class StructuredEmbedding:
             total += self._scale_column * self.scale.x[0]
         return total
 
-    def _update_residuals(self) -> None:
+    def update_residuals(self) -> None:
         """Recompute residuals, objective values and the complementarity measure mu."""
         values = self._apply()
         self.row_values = values
@@ -306,7 +304,6 @@ class StructuredEmbedding:
             self.r_scale = self._scale_column @ self.y + self.scale.u + rho_dual - self.scale.cost * self.tau
         else:
             dual -= rho_dual
-        #: Objective values of both programs, times tau.
         self.primal_value, self.dual_value = float(primal), dual
         self.r_gap = dual - float(primal) - self.kappa
         products = sum(block.complementarity for block in self.blocks)
@@ -316,12 +313,7 @@ class StructuredEmbedding:
         self.mu = products / self.degree
 
     @property
-    def valid(self) -> bool:
-        """Whether mu is finite and tau and kappa are positive."""
-        return bool(np.isfinite(self.mu) and self.tau > 0.0 and self.kappa > 0.0)
-
-    @property
-    def row_residual(self) -> float:
+    def residual(self) -> float:
         """Largest row residual of the point ``X / tau``; rows have norm about one."""
         parts = (self.r_equal, self.r_low, self.r_high)
         return max(float(np.max(np.abs(part), initial=0.0)) for part in parts) / self.tau
@@ -360,6 +352,37 @@ class StructuredEmbedding:
         """Multipliers of the rows of the problem, before division by tau."""
         return self.y[: self.problem.m] * self._factors
 
+    def evidence(self) -> tuple[Point, FloatArray]:
+        """``X / tau`` and y."""
+        return self.point(), self.multipliers()
+
+    def solution(self) -> tuple[Point, FloatArray]:
+        """``X / tau`` and ``y / tau``."""
+        return self.point(), self.multipliers() / self.tau
+
+    def candidate_point(self) -> Point | None:
+        """``X / tau`` if inequality rows hold strictly and equality rows up to a relative residual."""
+        values = self.row_values / self.tau
+        inside = np.all(values[self.low] > self.lower[self.low])
+        if not (inside and np.all(values[self.high] < self.upper[self.high])):
+            return None
+        size = 1.0 + float(np.max(np.abs(self.lower[self.equal]), initial=0.0))
+        residual = float(np.max(np.abs(self.r_equal), initial=0.0)) / self.tau
+        return self.point() if residual <= self._residual_tolerance * size else None
+
+    def candidate_certificate(self) -> FloatArray | None:
+        """Return y if the dual residual, times the radius of the sets, is less than the dual value."""
+        value = self.dual_value
+        return self.multipliers() if value > 0.0 and self.dual_residual * self._radius <= value else None
+
+    @property
+    def _radius(self) -> float:
+        """Largest radius of the sets."""
+        sets = self.problem.sets
+        if any(s.free or (s.cone and not s.entrywise) for s in sets):
+            return UNBOUNDED_RADIUS
+        return 2.0 * max([1.0, *(s.nuclear_radius for s in sets if s.bounded)])
+
     # --- Newton system
 
     @property
@@ -372,11 +395,7 @@ class StructuredEmbedding:
         return far and self.m >= SINGLE_PRECISION_ROWS and self.step_length >= SINGLE_PRECISION_STEP
 
     def factorise(self) -> None:
-        """Form the Newton system at the iterate and factorise it.
-
-        Raises ``numpy.linalg.LinAlgError`` if the iterate is too close to the boundary, and ``OutOfTime``
-        if an iteration is estimated to exceed the time limit.
-        """
+        """Form the Newton system and factorise it; the blocks scaled themselves when the step was taken."""
         need("a step of the interior-point method", *self._work)
         self._v_low, self._v_high = self.s / self.p, self.t / self.q
         weight = np.zeros(self.m)
@@ -410,7 +429,7 @@ class StructuredEmbedding:
                 assert isinstance(block, MatrixBlock)
                 response = block.solve_hessian(block.rho_gradient)
                 self._rho_derivatives.append(_RhoDerivative(k, block, block.rho_gradient, response, values))
-        self._system = DenseNewtonSystem(schur, *self._border())
+        self._system = DenseNormalEquations(schur, *self._border())
         self._solve_for_tau()
 
     def _border(self) -> tuple[FloatArray, FloatArray]:
@@ -465,32 +484,15 @@ class StructuredEmbedding:
 
     # --- Search directions and step
 
-    def predictor(self) -> None:
-        """Compute the affine-scaling direction: all residuals and mu to zero."""
-        self._predictor_replaced = False
-        self._solve_direction(0.0, corrected=False)
-
-    def corrector(self, sigma: float) -> None:
-        """Compute the direction to ``sigma mu`` with Mehrotra's second-order term of the predictor."""
-        if self._predictor_replaced:
-            self.predictor()
-        self._solve_direction(sigma, corrected=True)
-
-    def extrapolate(self) -> tuple[Point, FloatArray] | None:
-        """Return point and multipliers after a full corrector step without centring; None if there are none.
-
-        Near the optimum they are far more accurate than the next iterate, which has to stay in the cones. To
-        be called between predictor and corrector.
-        """
-        self._predictor_replaced = True
-        self._solve_direction(0.0, corrected=True)
+    def full_step(self) -> tuple[Point, FloatArray] | None:
+        """Return point and multipliers after a step of length one, in the cones or not."""
         tau = self.tau + self.dtau
         if not tau > 0.0:
             return None
         point = self._point(lambda block: block.full_step(), self.x_free + self.dx_free, tau)
         return point, (self.y + self.dy)[: self.problem.m] * self._factors / tau
 
-    def _solve_direction(self, sigma: float, *, corrected: bool) -> None:
+    def solve_direction(self, sigma: float, *, corrected: bool) -> None:
         """Solve the Newton system for products ``sigma mu`` and residuals times ``sigma``."""
         eta, centre = 1.0 - sigma, sigma * self.mu
         # The stationarity residual is the part without duals, plus the duals, which set_target adds at no
@@ -609,38 +611,24 @@ class StructuredEmbedding:
             limits.append(self.scale.max_step())
         return min(limits)
 
-    def move(self, length: float) -> None:
-        """Step along the direction, shortened until all blocks are in the interior of their cones.
+    def propose(self, length: float) -> None:
+        """Compute all blocks after a step."""
+        for block in self.blocks:
+            block.propose(length, self.drho)
+        if self.has_scale:
+            self.scale.propose(length, 0.0)
 
-        Raises ``numpy.linalg.LinAlgError`` if no step is.
-        """
-        length = self._backtrack(length)
+    def accept(self, length: float) -> None:
+        """Take the step."""
         self.x_free = self.x_free + length * self.dx_free
         self.y = self.y + length * self.dy
         self.s, self.p = self.s + length * self.ds, self.p + length * self.dp
         self.t, self.q = self.t + length * self.dt, self.q + length * self.dq
-        self.tau += length * self.dtau
-        self.kappa += length * self.dkappa
         self._update_multipliers()
         for block in self.blocks:
             block.accept()
         if self.has_scale:
-            self.scale.propose(length, 0.0)
             self.scale.accept()
-        self._update_residuals()
-        self.iteration += 1
-        self.step_length = length
-
-    def _backtrack(self, length: float) -> float:
-        """Shorten a step until all blocks can be factorised; :meth:`max_step` is an estimate."""
-        for _ in range(BACKTRACKING_STEPS):
-            try:
-                for block in self.blocks:
-                    block.propose(length, self.drho)
-                return length
-            except np.linalg.LinAlgError:
-                length *= BACKTRACKING_FACTOR
-        raise np.linalg.LinAlgError("no step stays inside the cones")
 
 
 def _as_slice(active: np.ndarray) -> Index:

@@ -1,31 +1,25 @@
-"""The homogeneous self-dual embedding of the standard form, with HKM directions.
+"""The Newton system of cones with rows stored as entries, with HKM directions.
 
-Besides x, u, y and z there are two scalars: tau, which multiplies b, c and f, and its dual kappa,
+Besides x, u, y and z of the standard form there are tau, which multiplies b, c and f, and its dual kappa,
 
-    A x + B u = b tau,   z = c tau - A'y,   B'y = f tau,   kappa = b'y - <c, x> - f'u.
+    A x + B u = b tau,   z = c tau - A'y,   B'y = f tau,   kappa = b'y - <c, x> - f'u
 
-If tau stays positive, x/tau and y/tau solve the two programs; if kappa does, x or y is a ray that proves
-one of them infeasible (Ye, Todd and Mizuno 1994; Xu, Hung and Ye 1996). Without an objective the iterates
-converge to the analytic centre of the feasible set.
-:func:`sdpfeas.backends.ipm.sparse_method.predictor_corrector` is the main loop over the methods of
-:class:`SparseEmbedding`.
+(Xu, Hung and Ye 1996). :class:`SparseSystem` implements the steps of
+:func:`sdpfeas.backends.ipm.interior_point.predictor_corrector`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from sdpfeas.backends.ipm.newton_system import DenseNewtonSystem, SparseNewtonSystem
+from sdpfeas.backends.ipm.interior_point import NewtonSystem
+from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations, SparseNormalEquations
+from sdpfeas.backends.ipm.primal_dual_forms import ProblemForm
 from sdpfeas.backends.ipm.schur_complement import SchurComplement
 from sdpfeas.backends.ipm.sparse_cones import HkmIterate, in_interior
-from sdpfeas.backends.ipm.standard_form import StandardForm
 from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.linalg import FloatArray
-
-#: How often a step that left a cone is shortened, and by which factor.
-BACKTRACKING_STEPS, BACKTRACKING_FACTOR = 8, 0.8
+from sdpfeas.problem.problem import Point
 
 #: The first iterate is a multiple of the identity this many times as large as the data.
 START_FACTOR = 10.0
@@ -33,24 +27,26 @@ START_FACTOR = 10.0
 #: Share of the iterate that a corrected point must keep in every cone to count as interior.
 INTERIOR_SHARE = 0.02
 
+#: Where mu is below this share of its first value and the condition number still above this, no strictly
+#: feasible point can be told from a boundary point in floating-point arithmetic.
+NO_INTERIOR_MU_SHARE, NO_INTERIOR_CONDITION = 1e-9, 1e7
 
-@dataclass
-class _Direction:
-    """A search direction."""
+#: Points are not offered where the condition number is above this and grows by more than this power of the
+#: factor by which mu falls: a proof would fail. The growth is about linear where there is no strictly
+#: feasible point, and about constant where there is one.
+SUSPECT_CONDITION, SUSPECT_GROWTH = 1e5, 0.5
 
-    x: FloatArray
-    z: FloatArray
-    y: FloatArray
-    u: FloatArray
-    tau: float
-    kappa: float
+#: The variables x, u and y.
+Variables = tuple[FloatArray, FloatArray, FloatArray]
 
 
-class SparseEmbedding:
-    """The iterate of the embedding and the parts of one iteration. Rows of ``form`` have norm about one."""
+class SparseSystem(NewtonSystem):
+    """The iterate and its Newton system. Rows of the standard form have norm about one."""
 
-    def __init__(self, form: StandardForm) -> None:
-        self.form = form
+    def __init__(self, problem: ProblemForm) -> None:
+        super().__init__()
+        self.problem = problem
+        self.form = form = problem.form
         self.schur = SchurComplement(form)
         need("the Newton system", memory=self.schur.memory + 8.0 * 30.0 * form.size)
         largest = max([g.side for g in form.psd_groups], default=1)
@@ -60,13 +56,16 @@ class SparseEmbedding:
         self.iterate = HkmIterate.multiples_of_identity(form, primal, dual)
         self.y, self.u = np.zeros(form.m), np.zeros(form.free.shape[1])
         self.tau, self.kappa = 1.0, primal * dual
-        self.iteration = 0
         self._has_cost = bool(np.any(form.c) or np.any(form.f))
         self._free_adjoint = form.free.T.tocsr()
-        self._direction: _Direction | None = None
-        self._update_residuals()
-        #: Complementarity measure of the first iterate.
-        self.first_mu = self.mu
+        self.dx, self.dz, self.dy, self.du = (np.zeros_like(v) for v in (self.x, self.z, self.y, self.u))
+        self._proposed = self.iterate
+        #: The factorised normal equations; None until :meth:`factorise` is called at the iterate.
+        self._equations: DenseNormalEquations | SparseNormalEquations | None = None
+        #: mu and condition number of the iterate and of the one before.
+        self._conditioning = [(np.inf, np.inf)] * 2
+        self.update_residuals()
+        self._first_mu = self.mu
 
     @property
     def x(self) -> FloatArray:
@@ -80,18 +79,18 @@ class SparseEmbedding:
 
     # --- Residuals, duality gap, stopping criteria
 
-    def _update_residuals(self) -> None:
+    def update_residuals(self) -> None:
         """Recompute residuals, objective values and the complementarity measure mu."""
         form = self.form
         slack = -(form.adjoint @ self.y) if self.y.any() else 0.0
         self.r_primal = form.b * self.tau - form.rows @ self.x - form.free @ self.u
         self.r_dual = form.c * self.tau + slack - self.z
         self.r_free = form.f * self.tau - self._free_adjoint @ self.y
-        #: Objective values of both programs, times tau.
         self.primal_value = float(form.c @ self.x + form.f @ self.u)
         self.dual_value = float(form.b @ self.y)
         self.r_gap = self.kappa + self.primal_value - self.dual_value
         self.mu = (float(self.x @ self.z) + self.tau * self.kappa) / (form.degree + 1)
+        self._conditioning = [self._conditioning[1], (self.mu, self.condition)]
 
     @property
     def residual(self) -> float:
@@ -123,9 +122,16 @@ class SparseEmbedding:
         return most / self.mu
 
     @property
-    def valid(self) -> bool:
-        """Whether mu is finite and tau and kappa are positive."""
-        return bool(np.isfinite(self.mu) and self.tau > 0.0 and self.kappa > 0.0)
+    def no_interior(self) -> bool:
+        """Whether mu is small and the condition number large."""
+        small = self.mu < NO_INTERIOR_MU_SHARE * self._first_mu
+        return small and self.condition > NO_INTERIOR_CONDITION
+
+    @property
+    def _losing_interior(self) -> bool:
+        """Whether the condition number grew in the last step as it does without a strictly feasible point."""
+        (last_mu, last), (mu, condition) = self._conditioning
+        return condition > SUSPECT_CONDITION and condition > last * (last_mu / mu) ** SUSPECT_GROWTH
 
     # --- Newton system
 
@@ -141,26 +147,31 @@ class SparseEmbedding:
         return Work(products=40.0 * cubes, numbers=60.0 * float(self.form.size))
 
     def factorise(self) -> None:
-        """Form the Newton system at the iterate and factorise it."""
+        """Form the Newton system and factorise it, unless a point was corrected with it before."""
+        if self._equations is not None:
+            return
         # At multiples of the identity this takes no products, and a point corrected there may end the search.
         first = self.iterate.multiple is not None
         work = self._factorisation_work if first else self._factorisation_work.plus(self._direction_work)
         need("a step of the interior-point method", *work)
         schur = self.schur.at(self.iterate)
-        self._system: DenseNewtonSystem | SparseNewtonSystem
         if self.schur.sparse:
-            self._system = SparseNewtonSystem(schur, self.form.free)
+            self._equations = SparseNormalEquations(schur, self.form.free)
         else:
             columns = self.form.free.toarray()
-            self._system = DenseNewtonSystem(schur, columns, np.zeros(columns.shape[1]))
+            self._equations = DenseNormalEquations(schur, columns, np.zeros(columns.shape[1]))
         self._solve_for_tau()
         self._hkm_r_dual = self.iterate.apply_hkm(self.r_dual)
         self._rows_hkm_r_dual = self.form.rows @ self._hkm_r_dual
 
+    def _solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        assert self._equations is not None
+        return self._equations.solve(r1, r2)
+
     def _solve_for_tau(self) -> None:
         """Solve for the change of all variables with tau, which predictor and corrector share."""
         form = self.form
-        y_b, u_b = self._system.solve(form.b, np.zeros_like(self.u))
+        y_b, u_b = self._solve(form.b, np.zeros_like(self.u))
         self._hkm_cost, self._rows_hkm_cost = form.c, np.zeros(form.m)
         self._y_cost, u_cost = np.zeros(form.m), np.zeros_like(self.u)
         # The cost without its projection onto the rows: small, and inaccurate if computed as a difference of
@@ -169,7 +180,7 @@ class SparseEmbedding:
         if self._has_cost:
             self._hkm_cost = self.iterate.apply_hkm(form.c)
             self._rows_hkm_cost = form.rows @ self._hkm_cost
-            self._y_cost, u_cost = self._system.solve(self._rows_hkm_cost, form.f)
+            self._y_cost, u_cost = self._solve(self._rows_hkm_cost, form.f)
             self._cost_rest = form.c - form.adjoint @ self._y_cost
             hkm_rest = self.iterate.apply_hkm(self._cost_rest)
         self._tau_y, self._tau_u = y_b + self._y_cost, u_b + u_cost
@@ -178,33 +189,25 @@ class SparseEmbedding:
 
     # --- Search directions and step
 
-    def predictor(self) -> None:
-        """Compute the affine-scaling direction: all residuals and mu to zero."""
-        if self.iterate.multiple is not None:
+    def solve_direction(self, sigma: float, *, corrected: bool) -> None:
+        """Solve the Newton system for products ``sigma mu`` and residuals times ``sigma``."""
+        form, it, eta, centre = self.form, self.iterate, 1.0 - sigma, sigma * self.mu
+        if it.multiple is not None and not corrected:
             need("a step of the interior-point method", *self._direction_work)
-        self._direction = self._solve_direction(0.0, 1.0, None)
-
-    def corrector(self, sigma: float) -> None:
-        """Compute the direction to ``sigma mu`` with Mehrotra's second-order term of the predictor."""
-        self._direction = self._solve_direction(sigma * self.mu, 1.0 - sigma, self._direction)
-
-    def _solve_direction(self, centre: float, eta: float, predictor: _Direction | None) -> _Direction:
-        """Solve the Newton system for products ``centre`` and residuals times ``1 - eta``."""
-        form, it = self.form, self.iterate
         target = -it.x
         target_tau = centre - self.tau * self.kappa
         if centre > 0.0:
             target = target + centre * it.inverse_dual()
-        if predictor is not None:
-            target = target - it.second_order_term(predictor.x, predictor.z)
-            target_tau -= predictor.tau * predictor.kappa
+        if corrected:
+            target = target - it.second_order_term(self.dx, self.dz)
+            target_tau -= self.dtau * self.dkappa
         rhs = eta * self.r_primal - form.rows @ target + eta * self._rows_hkm_r_dual
-        y, u = self._system.solve(rhs, eta * self.r_free)
-        dtau = self._tau_change(target, target_tau, eta, y, u)
-        y, u = y + dtau * self._tau_y, u + dtau * self._tau_u
-        dz = eta * self.r_dual - form.adjoint @ y + dtau * form.c
-        dx = target - it.apply_hkm(dz)
-        return _Direction(dx, dz, y, u, dtau, (target_tau - self.kappa * dtau) / self.tau)
+        y, u = self._solve(rhs, eta * self.r_free)
+        self.dtau = dtau = self._tau_change(target, target_tau, eta, y, u)
+        self.dkappa = (target_tau - self.kappa * dtau) / self.tau
+        self.dy, self.du = y + dtau * self._tau_y, u + dtau * self._tau_u
+        self.dz = eta * self.r_dual - form.adjoint @ self.dy + dtau * form.c
+        self.dx = target - it.apply_hkm(self.dz)
 
     def _tau_change(
         self, target: FloatArray, target_tau: float, eta: float, y: FloatArray, u: FloatArray
@@ -224,56 +227,81 @@ class SparseEmbedding:
         left = float(slope @ self._tau_y) - float(form.f @ self._tau_u)
         return right / (left + float(form.c @ self._hkm_cost) + self.kappa / self.tau)
 
+    def full_step(self) -> tuple[Point, FloatArray] | None:
+        """Return point and multipliers after a step of length one, in the cones or not."""
+        tau = self.tau + self.dtau
+        if not tau > 0.0:
+            return None
+        scaled = (self.x + self.dx) / tau, (self.u + self.du) / tau, (self.y + self.dy) / tau
+        return self.problem.point(*scaled), self.problem.multipliers(*scaled)
+
     def max_step(self) -> float:
         """Longest step along the direction that stays in all cones."""
-        d = self._direction
-        assert d is not None
-        primal, dual = self.iterate.max_steps(d.x, d.z)
-        lowest = min(d.tau / self.tau, d.kappa / self.kappa)
-        return min(primal, dual, np.inf if lowest >= 0.0 else -1.0 / lowest)
+        lowest = min(self.dtau / self.tau, self.dkappa / self.kappa)
+        return min(*self.iterate.max_steps(self.dx, self.dz), np.inf if lowest >= 0.0 else -1.0 / lowest)
 
-    def move(self, length: float) -> None:
-        """Step along the direction, shortened until x and z are in the interior of their cones.
+    def propose(self, length: float) -> None:
+        """Factorise x and z after a step."""
+        self._proposed = HkmIterate(self.form, self.x + length * self.dx, self.z + length * self.dz)
 
-        Raises ``numpy.linalg.LinAlgError`` if no step is.
-        """
-        d = self._direction
-        assert d is not None
-        for _ in range(BACKTRACKING_STEPS):
-            try:
-                self.iterate = HkmIterate(self.form, self.x + length * d.x, self.z + length * d.z)
-                break
-            except np.linalg.LinAlgError:
-                length *= BACKTRACKING_FACTOR
-        else:
-            raise np.linalg.LinAlgError("no step stays inside the cones")
-        self.y, self.u = self.y + length * d.y, self.u + length * d.u
-        self.tau += length * d.tau
-        self.kappa += length * d.kappa
-        self.iteration += 1
-        self._update_residuals()
+    def accept(self, length: float) -> None:
+        """Take the step."""
+        self.iterate, self._equations = self._proposed, None
+        self.y, self.u = self.y + length * self.dy, self.u + length * self.du
 
-    # --- Points that satisfy the equations
+    # --- Points and certificates
     #
     # The factorised system gives, in the metric of the iterate, the least change of x or of y and z after
     # which the equations hold. It is often interior long before the residuals have converged.
 
-    def corrected_primal(self, tau: float) -> tuple[FloatArray, FloatArray] | None:
-        """Return ``x, u`` near the iterate with ``A x + B u = b tau``; None if x is not interior."""
-        form = self.form
-        residual = self.r_primal + (tau - self.tau) * form.b
-        w, u = self._system.solve(residual, np.zeros_like(self.u))
-        x = self.x + self.iterate.apply_hkm(form.adjoint @ w)
-        return (x, self.u + u) if self._interior(x, self.x) else None
+    def candidate_point(self) -> Point | None:
+        """Correct the variables of the point onto their equations."""
+        if self._losing_interior:
+            return None
+        found = self._corrected(self.problem.point_is_primal, self.tau)
+        return None if found is None else self.problem.point(*(part / self.tau for part in found))
 
-    def corrected_dual(self, tau: float) -> tuple[FloatArray, FloatArray] | None:
-        """Return ``y, z`` near the iterate with ``z = c tau - A'y``, ``B'y = f tau``; None if exterior."""
+    def candidate_certificate(self) -> FloatArray | None:
+        """Correct the variables of the multipliers to a ray: ``b'y > 0``, or ``<c, x> + f'u < 0``."""
+        form, primal = self.form, not self.problem.point_is_primal
+
+        def improves(x: FloatArray, u: FloatArray, y: FloatArray) -> bool:
+            return bool(form.c @ x + form.f @ u < 0.0 if primal else form.b @ y > 0.0)
+
+        if not improves(self.x, self.u, self.y):
+            return None
+        found = self._corrected(primal, 0.0)
+        return self.problem.multipliers(*found) if found is not None and improves(*found) else None
+
+    def evidence(self) -> tuple[Point, FloatArray]:
+        """Point and multipliers of the iterate, uncorrected."""
+        variables = self.x, self.u, self.y
+        point = self.problem.point(*(part / self.tau for part in variables))
+        return point, self.problem.multipliers(*variables)
+
+    def solution(self) -> tuple[Point, FloatArray]:
+        """Correct x and u, and y."""
+        variables = self.x, self.u, self.y
+        x, u, _ = self._corrected(True, self.tau) or variables
+        y = (self._corrected(False, self.tau) or variables)[2]
+        scaled = x / self.tau, u / self.tau, y / self.tau
+        return self.problem.point(*scaled), self.problem.multipliers(*scaled)
+
+    def _corrected(self, primal: bool, tau: float) -> Variables | None:
+        """Variables near the iterate that satisfy the equations of one program; None if not interior.
+
+        The equations are ``A x + B u = b tau`` or ``z = c tau - A'y``, ``B'y = f tau``.
+        """
+        self.factorise()
         form, change = self.form, tau - self.tau
+        if primal:
+            w, u = self._solve(self.r_primal + change * form.b, np.zeros_like(self.u))
+            x = self.x + self.iterate.apply_hkm(form.adjoint @ w)
+            return (x, self.u + u, self.y) if self._interior(x, self.x) else None
         rhs = self._rows_hkm_r_dual + change * self._rows_hkm_cost
-        dy, _ = self._system.solve(rhs, self.r_free + change * form.f)
-        y = self.y + dy
+        y = self.y + self._solve(rhs, self.r_free + change * form.f)[0]
         z = tau * form.c - form.adjoint @ y
-        return (y, z) if self._interior(z, self.z) else None
+        return (self.x, self.u, y) if self._interior(z, self.z) else None
 
     def _interior(self, found: FloatArray, model: FloatArray) -> bool:
         """Whether ``found`` is interior with margin ``INTERIOR_SHARE`` relative to the rescaled ``model``."""

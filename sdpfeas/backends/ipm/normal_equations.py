@@ -5,8 +5,8 @@
 
 M is the Schur complement ``A H^-1 A*``, symmetric positive semidefinite, C a non-negative diagonal, and v the
 variables that no cone holds: free variables, and in the structured method the scale of the boxes. The system
-is symmetric quasi-definite (Vanderbei 1995). :class:`DenseNewtonSystem` factorises a dense M,
-:class:`SparseNewtonSystem` a sparse one.
+is symmetric quasi-definite (Vanderbei 1995). :class:`DenseNormalEquations` factorises a dense M,
+:class:`SparseNormalEquations` a sparse one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CORNER_REGULARISATION = 1e-8
 REFINEMENT_STEPS, REFINEMENT_SHARE = 5, 0.3
 
 
-class DenseNewtonSystem:
+class DenseNormalEquations:
     """A factorised Newton system with dense M, dense ``columns`` B and diagonal ``corner`` C.
 
     Where M is definite: Cholesky factors of M and of ``C + B' M^-1 B``. Where some rows occur in B alone: one
@@ -112,7 +112,7 @@ def _cholesky(matrix: FloatArray) -> FloatArray:
     raise np.linalg.LinAlgError("the Schur complement is not positive definite")
 
 
-class SparseNewtonSystem:
+class SparseNormalEquations:
     """A factorised Newton system with sparse M, sparse ``columns`` B and C = 0."""
 
     def __init__(self, schur: Any, columns: Any) -> None:
