@@ -53,6 +53,10 @@ NO_CLAIM = {"claimed": "undecided"}
 #: Multiply-adds per Newton system above which our interior-point method is not the first choice.
 DENSE_NEWTON_PRODUCTS = 5e10
 
+#: Multiply-adds per Newton system above which Clarabel runs before our interior-point method on linear
+#: programs (``benchmarks/bench_linear.py``). On second-order cones our method is faster at every size.
+LINEAR_NEWTON_PRODUCTS = 3e8
+
 #: Matrix side above which our interior-point method runs before Clarabel, which stores a dense matrix of the
 #: squared cone dimension (50 GB at this side).
 CLARABEL_SIDE = 400
@@ -212,8 +216,11 @@ def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, obje
     ipm = [(IPM, dict[str, object]())]
     parts = split_components(problem)
     split = problem if parts is None else parts.problem
-    sides = (block.n for block in (*split.sets, *(lmi.set for lmi in split.lmis)) if block.matrix)
-    first = max(sides, default=0) > CLARABEL_SIDE or newton_work(split).products <= DENSE_NEWTON_PRODUCTS
+    sets = (*split.sets, *(lmi.set for lmi in split.lmis))
+    largest = max((block.n for block in sets if block.matrix), default=0)
+    linear = all(block.polyhedral for block in sets)
+    most = LINEAR_NEWTON_PRODUCTS if linear else DENSE_NEWTON_PRODUCTS
+    first = largest > CLARABEL_SIDE or newton_work(split).products <= most
     faces: list[tuple[str, dict[str, object]]] = []
     if Facial.supports(problem):
         faces = [(FACIAL, {"whole": False})]

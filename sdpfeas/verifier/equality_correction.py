@@ -27,14 +27,22 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import EMPTY, dense_array
-from sdpfeas.verifier.gram import BOUND_SHARE, Gram, ScaledGram, SparseGram
+from sdpfeas.verifier.gram import (
+    BOUND_SHARE,
+    DENSE_ROWS_LIMIT,
+    MAX_GRAM_PRODUCTS,
+    Gram,
+    ScaledGram,
+    SparseGram,
+)
 from sdpfeas.verifier.point_metric import MET_RADII, EntrywiseBlock, Orthonormalisation, only_stored
 
 #: Number of equality rows above which a sparse Gram matrix is preferred. Dense cost grows with its cube.
 MAX_DENSE_ROWS = 3000
 
-#: Number of equality rows above which a dense Gram matrix is never formed.
-DENSE_ROWS_LIMIT = 6000
+#: Number of equality rows, or of columns of Free blocks, from which the Gram matrix is computed as a sparse
+#: product.
+SPARSE_PRODUCT_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -155,10 +163,10 @@ class CorrectionSystem:
             if part.trace is not None:
                 exponents[trace] = part.share.reach
                 trace += 1
-        if size > MAX_DENSE_ROWS and not self._diagonal and all(only_stored(p.rows) for p in self.parts):
+        if not self._diagonal and _sparse_product([part.rows for part in self.parts], size):
             sparse = self._sparse_gram(exponents)
-            if sparse.fits or size > DENSE_ROWS_LIMIT:
-                return sparse
+            if sparse.products < MAX_GRAM_PRODUCTS or size > DENSE_ROWS_LIMIT:
+                return sparse.factorable()
         if self._diagonal:
             (part,) = self.parts
             return ScaledGram.of(part.share.squares, part.share.sizes, exponents, part.share.depth)
@@ -262,6 +270,14 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
             yield CorrectionSystem([part.capped(min(depths)) for part in movable], index.size)
 
 
+def _sparse_product(rows: list[Rows], size: int) -> bool:
+    """Whether a Gram matrix of this size is computed as a sparse product of explicitly stored rows."""
+    if not all(only_stored(each) for each in rows):
+        return False
+    sparse = sum(each.entries for each in rows) < size**2
+    return size > DENSE_ROWS_LIMIT or (size >= SPARSE_PRODUCT_ROWS and sparse)
+
+
 def _sparse_enough(parts: list[Movable], m: int) -> bool:
     """Whether the rows are stored explicitly, or few enough for a dense Gram matrix."""
     return m <= DENSE_ROWS_LIMIT or all(only_stored(part.rows) for part in parts)
@@ -274,6 +290,9 @@ def _disjoint(rows: Rows) -> bool:
     counts = np.bincount(rows.array.indices, minlength=1)
     return bool(np.max(counts) <= 1)
 
+
+#: A correction of multipliers longer than this, in units of their weights, proves nothing.
+OUT_OF_REACH = 0.5
 
 #: A correction of multipliers shorter than this, in units of their weights, needs no sharper bound.
 SHORT_CORRECTION = 1e-9
@@ -332,8 +351,12 @@ class FreeColumns:
         return self._weighted()
 
     @cached_property
-    def _gram(self) -> ScaledGram:
+    def _gram(self) -> Gram:
         """Gram matrix of the weighted columns."""
+        if sp.issparse(self._columns) and _sparse_product(self._parts, self._columns.shape[1]):
+            sparse = SparseGram(self._columns.T, np.full(self._columns.shape[1], self._units[2]))
+            if sparse.products < MAX_GRAM_PRODUCTS or self._columns.shape[1] > DENSE_ROWS_LIMIT:
+                return sparse.factorable()
         count = float(self._columns.shape[1])
         # Sparse columns seldom overlap: the cost is that of the resulting matrix.
         flops = float(self._columns.size) * (300.0 if sp.issparse(self._columns) else 2.0 * count)
@@ -365,10 +388,24 @@ class FreeColumns:
         except LimitError:
             return None
 
+    @cached_property
+    def out_of_reach(self) -> bool:
+        """Whether a correction is expensive to bound, and at least ``OUT_OF_REACH`` units long.
+
+        By Cauchy-Schwarz it is no shorter than ``|A*y|_j`` over the norm of column ``j``.
+        """
+        if self._columns.shape[1] < SPARSE_PRODUCT_ROWS:
+            return False
+        squares = np.asarray((self._columns * self._columns).sum(axis=0)).ravel()
+        missed = np.ldexp(self.residual, -self._units[2])
+        return bool(np.any(missed > OUT_OF_REACH * np.sqrt(squares)))
+
     def correction_upper(self) -> float:
         """Bound the least-norm correction, in units of ``weight``, that makes ``A*y`` vanish exactly."""
         if self.exact:
             return 0.0
+        if self.out_of_reach or self._columns.shape[1] > np.count_nonzero(self.weight):
+            return math.inf  # too long, or the columns are dependent
         bound = self._gram.shortest_upper(self.residual)
         if bound > SHORT_CORRECTION and self._orthonormal is not None:
             bound = min(bound, self._orthonormal.shortest_upper(self.residual))

@@ -337,6 +337,8 @@ def repaired_certificates(
         done += ("set multipliers of the wrong sign to zero",)
     free = FreeColumns(problem, y)
     if not free.exact:
+        if free.out_of_reach:
+            return
         y = free.correct()
         if not np.isfinite(y).all() or sign_violation(problem, y).any():
             return

@@ -44,6 +44,7 @@ from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import (
     MAX_DENSE_ROWS,
+    SPARSE_PRODUCT_ROWS,
     CorrectionSystem,
     FreeColumns,
     Movable,
@@ -74,6 +75,9 @@ EnclosedRows = tuple[FloatArray, FloatArray, FloatArray]
 #: The local metric is tried only if every equality residual is below this share of its terms; a larger
 #: residual needs a repair first.
 MAX_RESIDUAL_SHARE = 1e-7
+
+#: The same for ``SPARSE_PRODUCT_ROWS`` equality rows or more: then a repair costs less than the metric.
+MAX_RESIDUAL_SHARE_OF_MANY = 1e-11
 
 
 def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances = DEFAULTS) -> Outcome:
@@ -107,10 +111,8 @@ def _candidate_systems(
     yield from correction_systems(problem, point)
     index = problem.equality_rows
     value, radius, size = (part[index] for part in enclosed)
-    missed = (
-        np.abs(value - problem.lower[index])
-        > MAX_RESIDUAL_SHARE * (size + np.abs(problem.lower[index])) + radius
-    )
+    share = MAX_RESIDUAL_SHARE if index.size < SPARSE_PRODUCT_ROWS else MAX_RESIDUAL_SHARE_OF_MANY
+    missed = np.abs(value - problem.lower[index]) > share * (size + np.abs(problem.lower[index])) + radius
     if missed.any():
         return
     system = metric_system(problem, point)

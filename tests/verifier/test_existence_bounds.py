@@ -17,7 +17,7 @@ from sdpfeas.families import planted
 from sdpfeas.numerics.linalg import random_orthogonal, symmetrize
 from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense, LowRank, Rows
-from sdpfeas.verifier.gram import ENTRY_ROUNDINGS, SparseGram
+from sdpfeas.verifier.gram import ENTRY_ROUNDINGS, ScaledGram, SparseGram
 from sdpfeas.verifier.point_metric import (
     CongruenceBlock,
     EntrywiseBlock,
@@ -321,24 +321,26 @@ def test_gram_matrices_of_sparse_vectors_are_off_by_no_more_than_is_said() -> No
         exponents = rng.integers(-30, 31, 5)
         gram, vectors = sparse_vectors(rng, exponents)
         assert gram.usable
-        assert gram.fits
         scaled = vectors * powers_of_two(gram.exponents)[:, None]
         truth = scaled.dot(scaled.T)
         assert all(Fraction(1, 4) <= v <= 4 for v in np.diagonal(truth))
         off = max(total(np.abs(line)) for line in exact(gram.matrix.toarray()) - truth)
         # Half of what is left is for entries that are off themselves.
         assert 2 * off <= Fraction(gram.error) <= Fraction(1, 10**12)
-        assert gram.smallest_lower > 0.0
-        least = Fraction(gram.smallest_lower) * exact(np.eye(5))
-        assert known_answers.exactly_psd(truth - least)
-        assert not known_answers.exactly_psd(truth - 4 * least)
+        as_array = gram.factorable()
+        assert isinstance(as_array, ScaledGram)
         # The shortest vector with given inner products, from the exact Gram matrix of the vectors.
         own = rng.normal(size=5)
         target = np.ldexp(own, -gram.exponents)
         shortest = math.sqrt(float(own @ np.linalg.solve(truth.astype(float), own)))
-        assert gram.shortest_upper(np.abs(target)) >= shortest * (1.0 - 1e-9)
-        found = np.ldexp(gram.combination(target), -gram.exponents)
-        np.testing.assert_allclose(truth.astype(float) @ found, own, rtol=1e-9)
+        for each in (gram, as_array):
+            assert each.smallest_lower > 0.0
+            least = Fraction(each.smallest_lower) * exact(np.eye(5))
+            assert known_answers.exactly_psd(truth - least)
+            assert not known_answers.exactly_psd(truth - 4 * least)
+            assert each.shortest_upper(np.abs(target)) >= shortest * (1.0 - 1e-9)
+            found = np.ldexp(each.combination(target), -gram.exponents)
+            np.testing.assert_allclose(truth.astype(float) @ found, own, rtol=1e-9)
 
 
 def test_what_entries_of_sparse_vectors_are_off_counts() -> None:
@@ -351,9 +353,10 @@ def test_sparse_vectors_that_are_dependent_or_no_numbers_are_told() -> None:
     table = sp.csr_array(np.array([[1.0, 0.0, 0.5], [1.0, 0.0, 0.5]]))
     power = np.zeros(2, dtype=np.int64)
     assert SparseGram(table, power).smallest_lower == 0.0
+    assert SparseGram(table, power).factorable().smallest_lower == 0.0
     for bad in (np.nan, np.inf, 0.0):
         wrong = sp.csr_array(np.array([[1.0, 0.0], [0.0, 1.0]]))
         wrong.data[1] = bad
-        gram = SparseGram(wrong, power)
-        assert gram.smallest_lower == 0.0
-        assert gram.shortest_upper(np.ones(2)) == math.inf
+        for gram in (SparseGram(wrong, power), SparseGram(wrong, power).factorable()):
+            assert gram.smallest_lower == 0.0
+            assert gram.shortest_upper(np.ones(2)) == math.inf
