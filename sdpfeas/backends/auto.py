@@ -14,7 +14,7 @@ from sdpfeas.backends.dispatch import dispatch, dispatch_program
 from sdpfeas.backends.facial.exposing_vectors import has_exposing_row
 from sdpfeas.backends.facial.facial_backend import Facial
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
-from sdpfeas.backends.ipm.iteration_cost import newton_work
+from sdpfeas.backends.ipm.iteration_cost import newton_flops
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.claims import Claim, Stop, claimed_verdict
 from sdpfeas.errors import OutOfMemory
@@ -220,7 +220,7 @@ def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, obje
     largest = max((block.n for block in sets if block.matrix), default=0)
     linear = all(block.polyhedral for block in sets)
     most = LINEAR_NEWTON_PRODUCTS if linear else DENSE_NEWTON_PRODUCTS
-    first = largest > CLARABEL_SIDE or newton_work(split).products <= most
+    first = largest > CLARABEL_SIDE or newton_flops(split) <= most
     faces: list[tuple[str, dict[str, object]]] = []
     if Facial.supports(problem):
         faces = [(FACIAL, {"whole": False})]

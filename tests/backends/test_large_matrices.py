@@ -20,13 +20,13 @@ def cut_bound(side: int) -> sf.FeasibilityProblem:
 
 def test_no_whole_step_has_to_fit_where_the_start_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     side, asked = 60, list[float]()
-    plain = sparse_system.need
+    plain = sparse_system.guard
 
-    def need(what, products=0.0, *rest, **named) -> None:
-        asked.append(products)
-        plain(what, products, *rest, **named)
+    def guard(what, flops=0.0, **named) -> None:
+        asked.append(flops)
+        plain(what, flops, **named)
 
-    monkeypatch.setattr(sparse_system, "need", need)
+    monkeypatch.setattr(sparse_system, "guard", guard)
     result = sf.solve(cut_bound(side), "spectral-ipm")
     assert (result.verdict, result.proof) == (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
     assert result.claim.iterations == 0
@@ -40,14 +40,14 @@ def test_a_step_is_not_begun_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) 
     rows = half + np.swapaxes(half, 1, 2)
     right = np.einsum("kij,ij->k", rows, np.diag(rng.uniform(0.01, 1.0, side)))
     problem = sf.FeasibilityProblem([sf.PSD(side)], [rows], right, right)
-    plain = sparse_system.need
+    plain = sparse_system.guard
 
-    def need(what, products=0.0, *rest, **named) -> None:
-        if products >= 40.0 * side**3:
+    def guard(what, flops=0.0, **named) -> None:
+        if flops >= 40.0 * side**3:
             raise sf.errors.OutOfTime("no time for a step")
-        plain(what, products, *rest, **named)
+        plain(what, flops, **named)
 
-    monkeypatch.setattr(sparse_system, "need", need)
+    monkeypatch.setattr(sparse_system, "guard", guard)
     result = sf.solve(problem, "spectral-ipm")
     assert result.claim.stop is sf.Stop.TIME_LIMIT or result.claim.iterations == 0
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.standard_form import ConeBlock, StandardForm
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, symmetrize, triangle_map, unpack_triangle
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.row_scaling import power_of_two
@@ -215,7 +215,7 @@ class DualForm(ProblemForm):
 def _check_limits(what: str, parts: Iterable[Rows], *, numbers: float, memory: float) -> None:
     """Refuse a standard form that exceeds the limits; numbers and bytes are per stored entry."""
     entries = sum(rows.entries for rows in parts)
-    need(what, numbers=numbers * entries, memory=memory * entries)
+    guard(what, numbers * WRITE_FLOPS * entries, memory=memory * entries)
 
 
 def _scale_rows(factors: FloatArray, rows: Any) -> Any:

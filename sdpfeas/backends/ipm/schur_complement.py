@@ -17,7 +17,6 @@ import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.sparse_cones import HkmIterate
 from sdpfeas.backends.ipm.standard_form import PsdGroup, SecondOrderGroup, StandardForm
-from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 
@@ -70,12 +69,9 @@ class SchurComplement:
         self.sparse = self.m > SPARSE_SCHUR_ROWS and filled < SPARSE_SCHUR_SHARE * float(self.m) ** 2
 
     @property
-    def work(self) -> Work:
-        """Cost estimate of forming and factorising the Schur complement once."""
-        total = Work(products=float(self.m) ** 3 / 3.0, numbers=3.0 * float(self.m) ** 2)
-        for _, part in self._psd_parts:
-            total = total.plus(Work(products=part.cost / FLOP_NS))
-        return total
+    def flops(self) -> float:
+        """Flop count of forming and factorising the Schur complement once."""
+        return float(self.m) ** 3 / 3.0 + sum(part.cost for _, part in self._psd_parts) / FLOP_NS
 
     @property
     def memory(self) -> float:

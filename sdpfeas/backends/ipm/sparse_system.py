@@ -13,11 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from sdpfeas.backends.ipm.interior_point import NewtonSystem
+from sdpfeas.backends.ipm.iteration_cost import SPARSE_PRODUCTS_PER_CONE
 from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations, SparseNormalEquations
 from sdpfeas.backends.ipm.primal_dual_forms import ProblemForm
 from sdpfeas.backends.ipm.schur_complement import SchurComplement
 from sdpfeas.backends.ipm.sparse_cones import HkmIterate, in_interior
-from sdpfeas.numerics.cost_estimate import Work, need
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
 
@@ -48,7 +49,7 @@ class SparseSystem(NewtonSystem):
         self.problem = problem
         self.form = form = problem.form
         self.schur = SchurComplement(form)
-        need("the Newton system", memory=self.schur.memory + 8.0 * 30.0 * form.size)
+        guard("the Newton system", memory=self.schur.memory + 8.0 * 30.0 * form.size)
         largest = max([g.side for g in form.psd_groups], default=1)
         bound = max(1.0, float(np.max(np.abs(form.b), initial=0.0)))
         primal = START_FACTOR * bound * max(1.0, np.sqrt(largest))
@@ -136,15 +137,10 @@ class SparseSystem(NewtonSystem):
     # --- Newton system
 
     @property
-    def _factorisation_work(self) -> Work:
-        """Cost estimate of the Newton system."""
-        return self.schur.work.plus(Work(numbers=20.0 * float(self.form.rows.nnz)))
-
-    @property
-    def _direction_work(self) -> Work:
-        """Cost estimate of the products with matrices of both directions, the step lengths and the move."""
+    def _direction_flops(self) -> float:
+        """Flop count of both directions, the step lengths and the move."""
         cubes = sum(float(g.count) * g.side**3 for g in self.form.psd_groups)
-        return Work(products=40.0 * cubes, numbers=60.0 * float(self.form.size))
+        return SPARSE_PRODUCTS_PER_CONE * cubes + 60.0 * WRITE_FLOPS * float(self.form.size)
 
     def factorise(self) -> None:
         """Form the Newton system and factorise it, unless a point was corrected with it before."""
@@ -152,8 +148,7 @@ class SparseSystem(NewtonSystem):
             return
         # At multiples of the identity this takes no products, and a point corrected there may end the search.
         first = self.iterate.multiple is not None
-        work = self._factorisation_work if first else self._factorisation_work.plus(self._direction_work)
-        need("a step of the interior-point method", *work)
+        guard("a step of the interior-point method", self.schur.flops + (not first) * self._direction_flops)
         schur = self.schur.at(self.iterate)
         if self.schur.sparse:
             self._equations = SparseNormalEquations(schur, self.form.free)
@@ -193,7 +188,7 @@ class SparseSystem(NewtonSystem):
         """Solve the Newton system for products ``sigma mu`` and residuals times ``sigma``."""
         form, it, eta, centre = self.form, self.iterate, 1.0 - sigma, sigma * self.mu
         if it.multiple is not None and not corrected:
-            need("a step of the interior-point method", *self._direction_work)
+            guard("a step of the interior-point method", self._direction_flops)
         target = -it.x
         target_tau = centre - self.tau * self.kappa
         if centre > 0.0:

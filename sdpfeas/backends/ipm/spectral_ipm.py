@@ -21,11 +21,11 @@ from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_STEPS, optimise, search
 from sdpfeas.backends.ipm.iteration_cost import (
-    dual_form_work,
-    newton_work,
-    primal_form_work,
+    dual_form_flops,
+    newton_flops,
+    primal_form_flops,
     rows_are_entries,
-    structured_work,
+    structured_flops,
 )
 from sdpfeas.backends.ipm.primal_dual_forms import DualForm, PrimalForm, ProblemForm
 from sdpfeas.backends.ipm.sparse_system import SparseSystem
@@ -211,7 +211,7 @@ def _cheaper_form(problem: FeasibilityProblem, objective: Point | None = None) -
 
 def dual_form_is_cheaper(problem: FeasibilityProblem) -> bool:
     """Whether an iteration in dual form takes fewer floating-point operations than one in primal form."""
-    return dual_form_work(problem).products < primal_form_work(problem).products
+    return dual_form_flops(problem) < primal_form_flops(problem)
 
 
 def _has_second_order(problem: FeasibilityProblem) -> bool:
@@ -222,4 +222,4 @@ def _retry_is_cheap(problem: FeasibilityProblem) -> bool:
     """Whether an iteration of the structured method costs little more than one of the sparse method."""
     if problem.lmis or _has_second_order(problem):
         return False
-    return structured_work(problem).products <= RETRY_COST_FACTOR * newton_work(problem).products
+    return structured_flops(problem) <= RETRY_COST_FACTOR * newton_flops(problem)

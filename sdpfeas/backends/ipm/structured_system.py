@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.interior_point import NewtonSystem
-from sdpfeas.backends.ipm.iteration_cost import newton_memory, structured_work
+from sdpfeas.backends.ipm.iteration_cost import structured_flops, structured_memory
 from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations
 from sdpfeas.backends.ipm.structured_cones import Block, MatrixBlock, NonnegBlock, ratio_test
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.row_scaling import power_of_two
@@ -83,9 +83,9 @@ class StructuredSystem(NewtonSystem):
     ) -> None:
         super().__init__(iteration)
         self._residual_tolerance = residual_tolerance
-        need("the Newton system", memory=newton_memory(problem))
+        guard("the Newton system", memory=structured_memory(problem))
         self.problem = problem
-        self._work = structured_work(problem)
+        self._flops = structured_flops(problem)
         self._factors = power_of_two(problem.norms)
         lower, upper = problem.lower * self._factors, problem.upper * self._factors
         finite = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
@@ -396,7 +396,7 @@ class StructuredSystem(NewtonSystem):
 
     def factorise(self) -> None:
         """Form the Newton system and factorise it; the blocks scaled themselves when the step was taken."""
-        need("a step of the interior-point method", *self._work)
+        guard("a step of the interior-point method", self._flops)
         self._v_low, self._v_high = self.s / self.p, self.t / self.q
         weight = np.zeros(self.m)
         weight[self.low] += 1.0 / self._v_low
