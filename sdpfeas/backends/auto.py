@@ -54,7 +54,7 @@ NO_CLAIM = {"claimed": "undecided"}
 DENSE_NEWTON_PRODUCTS = 5e10
 
 #: Multiply-adds per Newton system above which Clarabel runs before our interior-point method on linear
-#: programs (``benchmarks/bench_linear.py``). On second-order cones our method is faster at every size.
+#: programs (``benchmarks/bench_linear.py``). On the second-order problems there our method is not slower.
 LINEAR_NEWTON_PRODUCTS = 3e8
 
 #: Matrix side above which our interior-point method runs before Clarabel, which stores a dense matrix of the
