@@ -5,6 +5,7 @@ Entry points: :func:`dispatch` for feasibility, :func:`dispatch_program` for a l
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -46,31 +47,36 @@ def dispatch(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: 
 
 def dispatch_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inquiry) -> Claim:
     """Maximise an objective with a backend, after reducing LMIs and sets that it does not accept."""
-    problem = program.problem
-    foreign = any(type(block) not in backend.sets for block in _sets(problem))
-    if problem.lmis and (foreign or not backend.maximises_lmis):
-        slacks = problem.slack_form
-        return _back(dispatch_program(backend, program.with_slacks(), inquiry.through(slacks)), slacks)
-    if all(type(block) in backend.sets for block in problem.sets):
+    chain = reduction_for(program.problem, backend.sets, backend.maximises_lmis)
+    if chain is None:
         return backend.maximise(program, inquiry)
-    in_psd = cones_to_psd(problem, backend.sets)
-    if not all(type(block) in backend.sets for block in in_psd.problem.sets):
+    if any(block.bounded and type(block) not in backend.sets for block in _sets(program.problem)):
         return Claim(stop=Stop.UNSUPPORTED, raw_status=f"backend {backend.name!r} does not take all sets")
-    reduced = replace(program, problem=in_psd.problem, objective=in_psd.terms(program.objective), start=None)
-    return _back(backend.maximise(reduced, inquiry.through(in_psd)), in_psd)
+    return _back(backend.maximise(program.through(chain), inquiry.through(chain)), chain)
 
 
 def _reduce_and_run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-    foreign = [block for block in _sets(problem) if type(block) not in backend.sets]
-    if problem.lmis and (foreign or not backend.lmis):
-        slacks = problem.slack_form
-        return _back(_reduce_and_run(backend, slacks.problem, inquiry.through(slacks)), slacks)
-    if not foreign:
+    chain = reduction_for(problem, backend.sets, backend.lmis)
+    if chain is None:
         return _run(backend, problem, inquiry)
-    reduction: Reduction = cones_to_psd(problem, backend.sets)
-    if any(block.bounded for block in foreign):
-        reduction = reduction.then(reduction.problem.lift())
-    return _back(_run(backend, reduction.problem, inquiry.through(reduction)), reduction)
+    return _back(_run(backend, chain.problem, inquiry.through(chain)), chain)
+
+
+def reduction_for(
+    problem: FeasibilityProblem, sets: Collection[type[BlockSet]], lmis: bool
+) -> Reduction | None:
+    """Return the reductions from a problem to given set types, with or without LMIs; None if none is needed.
+
+    In this order: LMIs become slack blocks, other cones PSD blocks, boxes pairs of PSD blocks.
+    """
+    foreign = [block for block in _sets(problem) if type(block) not in sets]
+    chain: Reduction | None = problem.slack_form if problem.lmis and (foreign or not lmis) else None
+    if foreign:
+        cones = cones_to_psd(problem if chain is None else chain.problem, sets)
+        chain = cones if chain is None else chain.then(cones)
+    if chain is not None and any(block.bounded for block in foreign):
+        chain = chain.then(chain.problem.lift())
+    return chain
 
 
 def _sets(problem: FeasibilityProblem) -> list[BlockSet]:

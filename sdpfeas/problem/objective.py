@@ -11,6 +11,7 @@ from sdpfeas.errors import OptionError, ProblemError
 from sdpfeas.numerics.exact_arithmetic import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.sets import BlockSet, Nonneg
 from sdpfeas.problem.validation import float_array, require_finite
 
@@ -144,14 +145,12 @@ class ConicProgram:
             if not any(block.bounded for block in self.problem.sets):
                 raise ProblemError("scale is given, but there is no SpectralBox to scale")
 
-    def with_slacks(self) -> ConicProgram:
-        """Return the program over the slack form of the problem, for backends without LMIs."""
-        slacks = self.problem.slack_form
-        more = (np.zeros(lmi.set.shape) for lmi in self.problem.lmis)
+    def through(self, reduction: Reduction) -> ConicProgram:
+        """Return the program over the problem that a reduction made, without pricing."""
         start = self.start
         if start is not None:
-            start = slacks.start_point(start[0]), slacks.start_multipliers(start[1])
-        return ConicProgram(slacks.problem, (*self.objective, *more), self.scale, start)
+            start = reduction.start_point(start[0]), reduction.start_multipliers(start[1])
+        return ConicProgram(reduction.problem, reduction.terms(self.objective), self.scale, start)
 
     def value(self, point: Point) -> float:
         """Return the objective at a point."""

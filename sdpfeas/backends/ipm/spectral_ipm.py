@@ -151,7 +151,7 @@ class SpectralIpm(FeasibilityBackend):
         chain = list[Reduction]()
         if program.problem.lmis and not (_is_sparse(program) and dual_form_is_cheaper(program.problem)):
             chain.append(program.problem.slack_form)
-            program = program.with_slacks()
+            program = program.through(chain[-1])
         if _has_second_order(program.problem) and not _is_sparse(program):
             matrices = cones_to_psd(program.problem, SPECTRAL_SETS)
             chain.append(matrices)

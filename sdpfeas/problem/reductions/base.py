@@ -40,6 +40,10 @@ class Reduction(ABC):
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """Map dual multipliers of ``original`` to those of ``problem``."""
 
+    def terms(self, objective: Point) -> Point:
+        """Map the terms of a linear objective on ``original`` to those of an equal one on ``problem``."""
+        raise NotImplementedError(f"{type(self).__name__} maps no objective")
+
     def then(self, following: Reduction) -> Reduction:
         """Compose this reduction with one of ``self.problem``."""
         return ComposedReduction(self, following)
@@ -63,6 +67,10 @@ class ComposedReduction(Reduction):
     def start_point(self, point: Point) -> Point:
         """Map a warm-start point through ``first``, then ``second``."""
         return self._second.start_point(self._first.start_point(point))
+
+    def terms(self, objective: Point) -> Point:
+        """Map the terms of an objective through ``first``, then ``second``."""
+        return self._second.terms(self._first.terms(objective))
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """Map warm-start multipliers through ``first``, then ``second``."""

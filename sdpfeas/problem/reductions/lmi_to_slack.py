@@ -44,6 +44,10 @@ class LmiToSlack(Reduction):
         point = self.original.point(point)
         return (*point, *(lmi.value(point) for lmi in self.original.lmis))
 
+    def terms(self, objective: Point) -> Point:
+        """Append zeros for the slack blocks."""
+        return (*objective, *(np.zeros(lmi.set.shape) for lmi in self.original.lmis))
+
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Return ``Y_ii = y_ii``, ``Y_ij = Y_ji = y_ij / 2`` for every LMI."""
         y = self.problem.multipliers(y)
