@@ -20,6 +20,7 @@ from sdpfeas.numerics.limits import check_deadline, time_left
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS, CorrectionSystem, FreeColumns, Movable
 from sdpfeas.verifier.outcome import Tolerances
@@ -227,7 +228,7 @@ def _fit_vectors(
     parts = [rows.columns() for rows in vectors.values()]
     if columns == 1:
         (part,) = parts
-        dense = np.asarray(part.toarray() if sp.issparse(part) else part)
+        dense = dense_array(part)
         matrix = dense[index]
     else:
         matrix = sp.hstack([sp.csr_array(part)[index] for part in parts], format="csr")

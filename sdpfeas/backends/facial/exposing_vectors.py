@@ -46,6 +46,7 @@ from sdpfeas.problem.conic_form import Cones, ConicForm
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.faces import Faces, is_sparse
 from sdpfeas.problem.rows import Sparse
+from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
 
 #: Cost per matrix entry and row when rows are converted to floating point, in multiply-adds.
@@ -98,20 +99,15 @@ class AuxiliarySystem:
     @cached_property
     def vectors(self) -> np.ndarray:
         """``matrix`` as a dense array."""
-        if not is_sparse(self.matrix):
-            return np.asarray(self.matrix)
-        guard("the rows on a face", memory=8.0 * math.prod(self.matrix.shape))
-        return np.asarray(self.matrix.toarray())
+        return dense_array(self.matrix)
 
     def dense_columns(self, which: slice | np.ndarray) -> np.ndarray:
         """Return some columns as a dense array."""
-        found = self.matrix[:, which]
-        return np.asarray(found.toarray() if is_sparse(found) else found)
+        return dense_array(self.matrix[:, which])
 
     def row(self, k: int) -> np.ndarray:
         """Return one exposing vector as a dense array with one row."""
-        found = self.matrix[[k]]
-        return np.asarray(found.toarray() if is_sparse(found) else found)
+        return dense_array(self.matrix[[k]])
 
     def coefficients(self, multipliers: FloatArray) -> FloatArray:
         """Convert multipliers of the original rows to coefficients of the rows of the system."""
@@ -201,8 +197,7 @@ def auxiliary_system(faces: Faces) -> AuxiliarySystem:
             continue
         rows = faces.table(b)[which]
         if basis is None:
-            guard("the rows on a face", memory=8.0 * math.prod(rows.shape))
-            vanishing.append(rows.toarray() if is_sparse(rows) else rows)
+            vanishing.append(dense_array(rows))
         elif basis.ndim == 1:
             vectors.append(-rows)
         else:
@@ -228,7 +223,7 @@ def _hstack(arrays: list[Any]) -> Any:
     short = [array if is_sparse(array) else as_int64(array) for array in arrays]
     if all(array is not None for array in short) and any(map(is_sparse, short)):
         return sp.csr_array(sp.hstack(short, format="csr"))
-    return np.concatenate([array.toarray() if is_sparse(array) else array for array in arrays], axis=1)
+    return np.concatenate([dense_array(array) for array in arrays], axis=1)
 
 
 def _signed_rows(faces: Faces) -> list[tuple[int, int]]:

@@ -34,7 +34,7 @@ from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.integer_rows import IntegralRows
-from sdpfeas.problem.rows.base import stored_rows
+from sdpfeas.problem.rows.base import dense_array, stored_rows
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
 # --- tables: the rows of one block on a face, flattened; a CSR array of int64, or an array of Python integers
@@ -91,9 +91,7 @@ def filled(table: Any, side: int | None) -> np.ndarray:
         columns = columns[first <= second]
     if not is_sparse(table):
         return np.asarray(table[:, columns])
-    chosen = _distinct(sp.csc_array(table[:, columns]))
-    guard("the rows on a face", memory=8.0 * math.prod(chosen.shape))
-    return np.asarray(chosen.toarray())
+    return dense_array(_distinct(sp.csc_array(table[:, columns])))
 
 
 def _distinct(table: Any) -> Any:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exact_arithmetic import add_up
-from sdpfeas.numerics.limits import check_deadline, guard
+from sdpfeas.numerics.limits import WRITE_FLOPS, check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_up
 from sdpfeas.problem.validation import RowError, float_array, require_doubles, row_index
@@ -66,8 +66,12 @@ def longest_row(matrix: Any) -> int:
 
 
 def dense_array(matrix: Any) -> FloatArray:
-    """Return a sparse or dense matrix as a NumPy array."""
-    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
+    """Return a sparse or dense matrix as a NumPy array; raises ``LimitError`` if a copy takes too much."""
+    if not sp.issparse(matrix):
+        return np.asarray(matrix)
+    cells = float(math.prod(matrix.shape))
+    guard("a dense copy of a sparse matrix", 10.0 * WRITE_FLOPS * cells, memory=8.0 * cells)
+    return np.asarray(matrix.toarray())
 
 
 def outer_squares(vectors: FloatArray) -> FloatArray:
