@@ -64,3 +64,8 @@ from sdpfeas.verifier.results import Check as Check, Result as Result
 from sdpfeas.claims import Verdict as Verdict
 from sdpfeas.study.study_file import Study as Study, StudyOptions as StudyOptions, read_study as read_study
 from sdpfeas.study.scaling import read_benchmarks as read_benchmarks, scalings as scalings
+from sdpfeas.study.history import (
+    compare_cells as compare_cells,
+    select_version as select_version,
+    versions as versions,
+)

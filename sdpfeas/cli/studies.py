@@ -1,9 +1,14 @@
-"""Commands ``compare``, ``report`` and ``export``: run a study, report on it, and export its data."""
+"""Commands about studies: run one, report on it, compare versions, fit scalings, merge and export."""
 
 from __future__ import annotations
 
+import math
 import os
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +26,7 @@ from sdpfeas.cli.console import (
     print_json,
     table,
 )
-from sdpfeas.errors import FileFormatError
+from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import writing
 from sdpfeas.study.cells import FAILED, Clock, Retry
@@ -61,6 +66,15 @@ Study = Annotated[
 ]
 
 
+Studies = Annotated[
+    list[Path],
+    typer.Argument(metavar="STUDY...", help="Studies: databases, or the study files that name them."),
+]
+
+#: Exit codes of ``diff``: something became worse, or verdicts contradict each other.
+REGRESSION, CONTRADICTION = 1, 3
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
@@ -79,6 +93,12 @@ def register(app: typer.Typer) -> None:
         epilog="Examples: sdpfeas scaling results.json · sdpfeas scaling results.json --axis n "
         "-o scaling.svg · sdpfeas scaling study.db",
     )(scaling)
+    app.command(
+        "diff",
+        epilog="Exit codes: 0 nothing became worse, 1 a regression, 2 error, 3 verdicts contradict each "
+        "other. Examples: sdpfeas diff study.db · sdpfeas diff old.db new.db --threshold 1.3",
+    )(diff)
+    app.command("merge", epilog="Example: sdpfeas merge a.db b.db -o all.db")(merge)
     app.command("export", epilog="Example: sdpfeas export study.db -o study.csv")(export)
 
 
@@ -244,7 +264,7 @@ def _print_summary(summary: dict[str, dict[str, int]]) -> None:
 
 
 def report(
-    study: Study,
+    studies: Studies,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; - for standard output.")
     ] = None,
@@ -256,17 +276,20 @@ def report(
     axis: Annotated[
         str | None, typer.Option(help="Swept parameter, or size, that times are drawn against.")
     ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Show earlier versions of the solvers, too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report on a study: one file that works offline."""
-    with lib.Store(_database(study), readonly=True) as store:
+    """Write a report on one or more studies: one file that works offline."""
+    with _opened(studies) as store:
         if not store.cells(texts=False):
-            raise FileFormatError(f"{study}: the study has no cells")
+            raise FileFormatError(f"{studies[0]}: the study has no cells")
         if output == Path("-"):
-            typer.echo(_rendered(store, form, clock, axis))
+            typer.echo(_rendered(store, form, clock, axis, history))
             return
         target = output or Path(f"report.{form.value}")
-        written = [_write_report(store, target, form, clock, axis)]
+        written = [_write_report(store, target, form, clock, axis, history)]
         if figures is not None:
             written += lib.write_figures(lib.StudyData(store, clock, axis), figures)
     if as_json:
@@ -281,8 +304,27 @@ def _database(study: Path) -> Path:
     return Path(lib.read_study(study).options.out) if study.suffix == ".toml" else study
 
 
-def _rendered(store: lib.Store, form: Format, clock: Clock, axis: str | None) -> str:
-    return (lib.render_html if form is Format.html else lib.render_markdown)(store, clock, axis)
+@contextmanager
+def _opened(studies: list[Path]) -> Iterator[lib.Store]:
+    """Open a study, or several merged into a temporary one."""
+    if len(studies) == 1:
+        with lib.Store(_database(studies[0]), readonly=True) as store:
+            yield store
+        return
+    with tempfile.TemporaryDirectory() as folder, lib.Store(Path(folder) / "merged.db") as store:
+        _merge(studies, store)
+        yield store
+
+
+def _merge(studies: list[Path], store: lib.Store) -> None:
+    for study in studies:
+        with lib.Store(_database(study), readonly=True) as other:
+            store.absorb(other)
+
+
+def _rendered(store: lib.Store, form: Format, clock: Clock, axis: str | None, history: bool) -> str:
+    render = lib.render_html if form is Format.html else lib.render_markdown
+    return render(store, clock, axis, history=history)
 
 
 def _write_report(
@@ -291,8 +333,9 @@ def _write_report(
     form: Format = Format.html,
     clock: Clock = Clock.wall,
     axis: str | None = None,
+    history: bool = False,
 ) -> Path:
-    text = _rendered(store, form, clock, axis)
+    text = _rendered(store, form, clock, axis, history)
     with writing(path):
         path.write_text(text, encoding="utf-8")
     return path
@@ -354,14 +397,122 @@ def scaling(
         out().print(f"written: {escape_terminal(output)}")
 
 
+def merge(
+    studies: Studies,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The study to write to.")],
+    as_json: AsJson = False,
+) -> None:
+    """Merge studies into one; every cell is kept once.
+
+    Of two records of a cell the finished one is kept, of two finished ones the earlier.
+    """
+    if output.exists() and any(output.samefile(_database(study)) for study in studies):
+        raise OptionError(f"{output} is one of the studies to merge; write to another file")
+    with lib.Store(output) as store:
+        _merge(studies, store)
+        count = len(store.cells(texts=False))
+    if as_json:
+        print_json({"written": output, "cells": count})
+    else:
+        out().print(f"{count} cells in {escape_terminal(output)}")
+
+
+def diff(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A study, or the only one.")],
+    new: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[NEW]", help="Another study; without it, versions within the first are compared."
+        ),
+    ] = None,
+    old_version: Annotated[
+        str | None,
+        typer.Option("--old", help="Version, or beginning of its hash; default: the last but one."),
+    ] = None,
+    new_version: Annotated[
+        str | None, typer.Option("--new", help="Version, or beginning of its hash; default: the last.")
+    ] = None,
+    threshold: Annotated[float, typer.Option(help="Least ratio of times that counts.")] = 1.1,
+    clock: Annotated[Clock, typer.Option(help="Time that is compared.")] = Clock.processor,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two studies, or two versions of the solvers in one study.
+
+    Reports per problem what became faster or slower beyond noise, and which verdicts changed.
+    """
+    with lib.Store(_database(old), readonly=True) as store:
+        before = store.history()
+    after = before
+    if new is not None:
+        with lib.Store(_database(new), readonly=True) as store:
+            after = store.history()
+    pairs = _versions_to_compare(before, after, old_version, new_version, within=new is None)
+    differences, trends = list[Any](), list[Any]()
+    for earlier, later in pairs:
+        found = lib.compare_cells(earlier, later, threshold=threshold, clock=clock)
+        differences += found[0]
+        trends += found[1]
+    if not differences:
+        raise FileFormatError("there is nothing to compare: no solver ran on one problem in two versions")
+    worse = [each for each in (*differences, *trends) if each.change.worse]
+    if as_json:
+        print_json({"differences": [asdict(d) for d in differences], "solvers": [asdict(t) for t in trends]})
+    else:
+        _print_differences(differences, trends)
+    if any(each.change == "contradiction" for each in worse):
+        raise typer.Exit(CONTRADICTION)
+    raise typer.Exit(REGRESSION if worse else 0)
+
+
+def _versions_to_compare(
+    before: list[Any], after: list[Any], old: str | None, new: str | None, *, within: bool
+) -> list[tuple[list[Any], list[Any]]]:
+    """Pairs of cells to compare, solver by solver."""
+    chosen = lib.select_version(before, old) if old else before
+    later = lib.select_version(after, new) if new else after
+    pairs = []
+    for solver in dict.fromkeys(cell["solver"] for cell in later):
+        known, fresh = lib.versions(chosen, solver), lib.versions(later, solver)
+        if within and not (old or new):
+            known, fresh = known[:-1], fresh[-1:]
+        if known and fresh:
+            pairs.append((lib.select_version(chosen, known[-1]), lib.select_version(later, fresh[-1])))
+    return pairs
+
+
+def _print_differences(differences: list[Any], trends: list[Any]) -> None:
+    """Print what changed, worst first, and a line per solver."""
+    changed = [each for each in differences if each.change != "same"]
+    if changed:
+        shown = table("solver", "problem", "change", "old", "new", "time", "seeds")
+        for each in sorted(changed, key=lambda each: (each.change.rank, -abs(each.ratio - 1.0))):
+            style = "red" if each.change.worse else "green"
+            ratio = "" if math.isnan(each.ratio) else f"{each.ratio:.2f} ×"
+            texts = (escape_terminal(text) for text in (each.solver, each.problem))
+            verdicts = (escape_terminal(text) for text in (each.old, each.new))
+            shown.add_row(*texts, f"[{style}]{each.change}[/]", *verdicts, ratio, str(each.pairs))
+        out().print(shown)
+    same = len(differences) - len(changed)
+    out().print(f"{len(changed)} of {len(differences)} pairs of solver and problem changed, {same} did not.")
+    for each in trends:
+        test = f"p = {each.p_value:.2g}" if each.p_value < 1.0 else "too few for a test"
+        out().print(
+            f"{escape_terminal(each.solver)}: {each.change}; new times are {each.ratio:.2f} × the old ones "
+            f"on {each.pairs} instances ({test})."
+        )
+
+
 def export(
     study: Study,
     output: Annotated[Path, typer.Option("--output", "-o", help="A .csv, .json or .parquet file.")],
+    history: Annotated[
+        bool, typer.Option("--history", help="Include cells of earlier versions of the solvers.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the data of a study as a flat table."""
     with lib.Store(_database(study), readonly=True) as store:
-        count = lib.write_table(store, output)
+        count = lib.write_table(store, output, history=history)
     if as_json:
         print_json({"written": output, "cells": count})
     else:

@@ -72,7 +72,7 @@ def _is_settings(value: Any) -> bool:
 #: Validators of columns that are always filled, and of columns that may be NULL.
 FILLED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("solver", "problem", "card", "kind", "summary", "state"), _is_text),
-    **dict.fromkeys(("key", "name", "label", "backend", "version", "source", "command", "host"), _is_text),
+    **dict.fromkeys(("key", "name", "label", "backend", "version", "source", "command"), _is_text),
     **dict.fromkeys(("rows", "size", "attempts", "id"), _is_count),
     **dict.fromkeys(("parameters", "options", "environment"), _is_table),
     "settings": _is_settings,
@@ -81,7 +81,8 @@ FILLED: dict[str, Callable[[Any], bool]] = {
 }
 OPTIONAL: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("outcome", "verdict", "proof", "claimed", "reason", "explanation"), _is_text),
-    **dict.fromkeys(("raw_status", "stop", "log"), _is_text),
+    **dict.fromkeys(("finished", "taken"), _is_span),
+    **dict.fromkeys(("raw_status", "stop", "log", "host"), _is_text),
     **dict.fromkeys(("run", "peak_memory"), _is_count),
     **dict.fromkeys(("solve_time", "cpu_time", "verify_time"), _is_span),
     **dict.fromkeys(("margin", "lower", "upper", "error"), _is_number),
@@ -466,15 +467,86 @@ class Store:
             "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, cells.key AS key, "
             "problems.name AS card, problems.parameters AS parameters, problems.kind AS kind, "
             f"problems.rows AS rows, problems.size AS size, problems.summary AS summary, {wanted}, "
+            f"cells.problem AS problem_hash, {_PROVENANCE}, "
             "EXISTS (SELECT 1 FROM evidence WHERE evidence.cell = cells.key) AS kept, "
             "(SELECT count(*) FROM plan) AS planned "
             "FROM plan JOIN cells ON cells.key = plan.cell "
             "JOIN problems ON problems.key = cells.problem AND problems.label = plan.problem "
+            "JOIN solvers ON solvers.key = cells.solver LEFT JOIN runs ON runs.id = cells.run "
             "ORDER BY plan.position, plan.solver, plan.problem, plan.seed"
         )
         if any(row.pop("planned") != len(rows) for row in rows):
             raise FileFormatError(f"{self.path}: damaged: the plan names cells that are not there")
-        return rows
+        return [_with_provenance(row) for row in rows]
+
+    def history(self) -> list[dict[str, Any]]:
+        """All finished cells, those of earlier versions of a solver included, the earliest first.
+
+        Each has the version and hash of its solver, and when and where it was computed.
+        """
+        names = ", ".join(f"cells.{f.name}" for f in fields(Record) if f.name not in ("log", "explanation"))
+        rows = self._rows(
+            "SELECT cells.key AS key, solvers.name AS solver, min(problems.label) AS problem, "
+            "problems.name AS card, problems.parameters AS parameters, problems.kind AS kind, "
+            "problems.rows AS rows, problems.size AS size, cells.seed AS seed, cells.state AS state, "
+            f"cells.attempts AS attempts, cells.problem AS problem_hash, {_PROVENANCE}, {names} "
+            "FROM cells JOIN solvers ON solvers.key = cells.solver "
+            "JOIN problems ON problems.key = cells.problem LEFT JOIN runs ON runs.id = cells.run "
+            "WHERE cells.state = 'done' GROUP BY cells.key ORDER BY cells.finished"
+        )
+        return [_with_provenance(row) for row in rows]
+
+    def absorb(self, other: Store) -> None:
+        """Copy all runs, solvers, problems, cells and evidence of another study into this one.
+
+        Of two records of one cell the finished one is kept, of two finished ones the earlier. Where both
+        studies planned a solver on a problem in different versions, the plan takes the later one.
+        """
+        with self._transaction():
+            runs = self._absorb_runs(other)
+            for table in ("solvers", "problems"):
+                self._insert(table, other._rows(f"SELECT * FROM {table}"), "OR IGNORE")
+            own = {row["key"]: row for row in self._rows("SELECT key, state, finished FROM cells")}
+            for cell in other._rows("SELECT * FROM cells"):
+                if cell["state"] == "running":  # by a runner of the other study, which finishes it there
+                    cell |= {"state": "pending", "run": None}
+                cell["run"] = runs.get(cell["run"])
+                before = own.get(cell["key"])
+                if before is None or _order(cell) < _order(before):
+                    self._insert("cells", [cell], "OR REPLACE")
+            self._insert("evidence", other._rows("SELECT * FROM evidence"), "OR IGNORE")
+            self._absorb_plan(other)
+
+    def _insert(self, table: str, rows: list[dict[str, Any]], conflict: str) -> None:
+        for row in rows:
+            names, marks = ", ".join(row), ", ".join("?" * len(row))
+            values = tuple(row.values())
+            self._db.execute(f"INSERT {conflict} INTO {table} ({names}) VALUES ({marks})", values)
+
+    def _absorb_runs(self, other: Store) -> dict[int, int]:
+        """Copy the runs; return the new number of each."""
+        identity = ("host", "pid", "born", "started")
+        known = {tuple(row[name] for name in identity): row["id"] for row in self.runs()}
+        numbers = {}
+        for row in other.runs():
+            number, mark = row.pop("id"), tuple(row[name] for name in identity)
+            if mark not in known:
+                self._insert("runs", [row | {"finished": row["finished"] or row["seen"]}], "OR FAIL")
+                known[mark] = int(self._db.execute("SELECT last_insert_rowid()").fetchone()[0])
+            numbers[number] = known[mark]
+        return numbers
+
+    def _absorb_plan(self, other: Store) -> None:
+        place = ("solver", "problem", "seed")
+        own = {tuple(row[name] for name in place): row for row in self._rows("SELECT * FROM plan")}
+        finished = {row["key"]: row["finished"] or 0.0 for row in self._rows("SELECT * FROM cells")}
+        first = max((row["position"] for row in own.values()), default=-1) + 1
+        for row in other._rows("SELECT * FROM plan"):
+            before = own.get(tuple(row[name] for name in place))
+            if before is None:
+                self._insert("plan", [row | {"position": first + row["position"]}], "OR FAIL")
+            elif finished[row["cell"]] > finished[before["cell"]]:
+                self._insert("plan", [row | {"position": before["position"]}], "OR REPLACE")
 
     def solvers(self) -> list[dict[str, Any]]:
         """Solvers of the study."""
@@ -508,6 +580,25 @@ class Store:
     def evidence(self, key: str) -> bytes | None:
         """The stored evidence of a cell: the bytes of a result file."""
         return next((r["data"] for r in self._rows("SELECT data FROM evidence WHERE cell = ?", (key,))), None)
+
+
+#: When, where and by which version of its solver a cell was computed.
+_PROVENANCE = (
+    "solvers.version AS solver_version, cells.solver AS solver_hash, cells.finished AS finished, "
+    "runs.host AS host, runs.environment AS environment"
+)
+
+
+def _with_provenance(row: dict[str, Any]) -> dict[str, Any]:
+    """Replace the environment of the run by processor, library version and commit."""
+    where = json.loads(row.pop("environment") or "{}")
+    library = where.get("versions", {}).get("sdpfeas", "")
+    return row | {"cpu": where.get("cpu"), "library": library, "revision": where.get("revision", "")}
+
+
+def _order(cell: Mapping[str, Any]) -> tuple[bool, float]:
+    """Sorting key of two records of one cell: finished ones first, then by time."""
+    return cell["state"] != "done", cell["finished"] or math.inf
 
 
 def _result(cell: dict[str, Any]) -> str:
@@ -568,6 +659,14 @@ COLUMNS = (
     "lower",
     "upper",
     "attempts",
+    "finished",
+    "host",
+    "cpu",
+    "library",
+    "revision",
+    "solver_version",
+    "solver_hash",
+    "problem_hash",
     "key",
 )
 
@@ -577,12 +676,13 @@ def to_csv(cells: list[dict[str, Any]]) -> str:
     return csv_table(COLUMNS, cells)
 
 
-def write_table(store: Store, path: Path) -> int:
+def write_table(store: Store, path: Path, *, history: bool = False) -> int:
     """Write all cells to a ``.csv``, ``.json`` or ``.parquet`` file; return their number.
 
-    Raises OptionError for other file extensions, or if pyarrow is needed and missing.
+    ``history`` includes cells of earlier versions of a solver. Raises OptionError for other file extensions,
+    or if pyarrow is needed and missing.
     """
-    cells = store.cells(texts=False)
+    cells = store.history() if history else store.cells(texts=False)
     with writing(path):
         if path.suffix == ".csv":
             path.write_text(to_csv(cells), encoding="utf-8")

@@ -18,6 +18,7 @@ from sdpfeas import __version__
 from sdpfeas.escaping import escape_html, escape_markdown, visible
 from sdpfeas.io.tables import markdown_table
 from sdpfeas.study.cells import Clock
+from sdpfeas.study.history import version_table
 from sdpfeas.study.report import charts
 from sdpfeas.study.report.study_data import MatrixCell, StudyData, format_time, headlines
 from sdpfeas.study.store import Store, to_csv
@@ -53,7 +54,8 @@ TABLE = {
 TEXTS = ("reason", "explanation", "raw_status", "info", "log")
 DETAILS = (
     "key", "card", "kind", "outcome", "verdict", "margin", "stop", "verify_time", "lower", "upper", "wrong",
-    "unproven", "conflict", "summary", "attempts",
+    "unproven", "conflict", "summary", "attempts", "other_code", "library", "revision", "host",
+    "solver_version",
 )  # fmt: skip
 
 
@@ -121,11 +123,13 @@ def _cut(text: str, length: int) -> str:
 # ---------------------------------------------------------------- the report
 
 
-def render_html(store: Store, clock: Clock = Clock.wall, axis: str | None = None) -> str:
+def render_html(
+    store: Store, clock: Clock = Clock.wall, axis: str | None = None, *, history: bool = False
+) -> str:
     """The report on a study as one HTML file that works offline.
 
     ``clock`` is the time that is compared; the ranking is given by both. ``axis`` is the parameter that times
-    are drawn against.
+    are drawn against. ``history`` adds a table of earlier versions of the solvers.
     """
     data, other = StudyData(store, clock, axis), StudyData(store, clock.other, axis)
     started = datetime.fromtimestamp(data.runs[-1]["started"], UTC) if data.runs else None
@@ -142,6 +146,8 @@ def render_html(store: Store, clock: Clock = Clock.wall, axis: str | None = None
         ],
         problem_texts=[(row["label"], row["summary"], row["card"]) for row in data.problem_rows],
         payload=_payload(data),
+        history=_history(store, clock) if history else [],
+        history_columns=HISTORY,
     )
 
 
@@ -186,8 +192,10 @@ def _middle_left_out(log: str) -> str:
 # The report on a study in Markdown, short enough for a README.
 
 
-def render_markdown(store: Store, clock: Clock = Clock.wall, axis: str | None = None) -> str:
-    """The report as Markdown text; ``clock`` is the time that is compared, ``axis`` what it grows with."""
+def render_markdown(
+    store: Store, clock: Clock = Clock.wall, axis: str | None = None, *, history: bool = False
+) -> str:
+    """The report as Markdown text, with the options of :func:`render_html`."""
     data = StudyData(store, clock, axis)
     out = ["# Comparison of solvers", ""]
     out += [f"- {line}" for line in headlines(data, lambda name: f"**{escape_markdown(name)}**")]
@@ -201,7 +209,26 @@ def render_markdown(store: Store, clock: Clock = Clock.wall, axis: str | None = 
             for solver, fit in scaling.fits.items()
         ]
         out += ["", *markdown_table([escape_markdown(scaling.name), f"exponent of {scaling.axis}"], rows)]
+    if history:
+        rows = [[escape_markdown(text) for text in row] for row in _history(store, clock)]
+        out += ["", "## History", "", *markdown_table(list(HISTORY), rows)]
     return "\n".join(out) + "\n"
+
+
+#: Columns of the table of versions.
+HISTORY = ("solver", "version", "hash", "last cell", "library", "host", "cells", "decided", "time")
+
+
+def _history(store: Store, clock: Clock) -> list[list[str]]:
+    """Rows of the table of versions; times are relative to the newest version of a solver."""
+    out = []
+    for row in version_table(store.history(), clock):
+        day = datetime.fromtimestamp(row["finished"], UTC).date().isoformat() if row["finished"] else "–"
+        ratio = "–" if math.isnan(row["ratio"]) else f"{row['ratio']:.2f} ×"
+        library = " ".join(filter(None, (row["library"], row["revision"])))
+        names = (row["solver"], row["solver_version"] or "–", row["solver_hash"][:8], day, library or "–")
+        out.append([*names, row["host"] or "–", str(row["cells"]), str(row["decided"]), ratio])
+    return out
 
 
 def _ranking(data: StudyData) -> list[str]:

@@ -110,7 +110,10 @@ class StudyData:
             cell["failed"] = cell["outcome"] in FAILED
             cell["shown"] = cell["outcome"] if cell["failed"] else cell["verdict"]
             cell["unasked"] = cell["decided"] and json.loads(cell["info"] or "{}").get("solves") == 0
+        newest = max(self.cells, key=lambda cell: cell["finished"] or 0.0, default={})
         for cell in self.cells:
+            # Changes in files of the library other than the backend's do not change the key of a cell.
+            cell["other_code"] = any(cell[name] != newest[name] for name in ("library", "revision"))
             cell["wrong"] = self._is_wrong(cell)
             cell["unproven"] = bool(cell["claimed"]) and not cell["decided"] and not cell["wrong"]
             cell["conflict"] = self._instance(cell) in self.conflicts and cell["decided"]
@@ -353,6 +356,10 @@ def headlines(data: StudyData, show: Callable[[str], str] = str) -> list[str]:
         out.append(f"On {many} the bracket closed before any solver was asked; no solver wins there.")
     out.append(_warning(data, show))
     out += _waits(data, show)
+    others = sum(cell["other_code"] for cell in data.cells)
+    if others:
+        many = _count(others, "cell")
+        out.append(f"{many} came from another version or commit of the library than the newest cell.")
     if data.missing:
         out.append(f"{data.missing} cells are not computed yet: this is a report on an unfinished study.")
     return out
