@@ -101,7 +101,7 @@ def test_a_step_shrinks_every_linear_residual_alike(mix) -> None:
     embedding = StructuredSystem(problem, None)
 
     def residuals() -> np.ndarray:
-        parts = [embedding.r_equal, embedding.r_low, embedding.r_high, embedding.r_free, [embedding.r_gap]]
+        parts = [embedding.r_equal, embedding.r_bounds, embedding.r_free, [embedding.r_gap]]
         return np.concatenate([*parts, *(r.ravel() for r in embedding.r_blocks)])
 
     before = residuals()

@@ -106,7 +106,7 @@ def test_a_carried_iterate_is_the_same_iterate() -> None:
     other = embedding.with_rows(program.problem, fresh)
     assert np.all(other.s > 0.0)
     assert np.all(other.p > 0.0)
-    place = int(np.flatnonzero(other.low == 3)[0])
+    place = int(np.flatnonzero(other.bounded == 3)[0])
     room = float(other.row_values[3])
     assert other.s[place] == pytest.approx(room, rel=1e-9)
     assert other.s[place] * other.p[place] == pytest.approx(NEW_ROW_MULTIPLIER_SHARE * embedding.mu, rel=1e-9)

@@ -67,8 +67,8 @@ class StructuredSystem(NewtonSystem):
     the iterate starts on the central path of every block with the dual matrix of these multipliers; of the
     point only vectors are used. Without it the iterate starts at multiples of the identity.
 
-    Row slacks and their duals are ``s, p`` for lower and ``t, q`` for upper bounds of inequality rows, with
-    ``y = p - q``.
+    A finite bound of an inequality row has a slack ``s = sign (A(X) - bound tau)`` and a dual p; y is the sum
+    of ``sign p`` over the bounds of a row. The sign is 1 for lower and -1 for upper bounds.
     """
 
     def __init__(
@@ -102,7 +102,6 @@ class StructuredSystem(NewtonSystem):
         self._make_rows(problem, lower, upper, primal, dual)
         self.tau, self.kappa = 1.0, primal * dual
         self.ds, self.dp = np.zeros_like(self.s), np.zeros_like(self.p)
-        self.dt, self.dq = np.zeros_like(self.t), np.zeros_like(self.q)
         if start is None:
             for block in self.blocks:
                 block.start_cold(primal, dual)
@@ -180,21 +179,29 @@ class StructuredSystem(NewtonSystem):
         traces = np.array(
             [0.0 if self.has_scale else problem.sets[b].trace for b in self._traced], dtype=float
         )
-        self.lower, self.upper = np.concatenate([lower, traces]), np.concatenate([upper, traces])
         self.equal = np.concatenate([problem.equality, np.ones(len(self._traced), dtype=bool)])
-        self.low = np.flatnonzero(~self.equal & np.isfinite(self.lower))
-        self.high = np.flatnonzero(~self.equal & np.isfinite(self.upper))
-        self.s, self.p = np.full(self.low.size, primal), np.full(self.low.size, dual)
-        self.t, self.q = np.full(self.high.size, primal), np.full(self.high.size, dual)
+        #: Right-hand sides of equality rows.
+        self.right = np.concatenate([lower, traces])[self.equal]
+        low = np.flatnonzero(~problem.equality & np.isfinite(lower))
+        high = np.flatnonzero(~problem.equality & np.isfinite(upper))
+        #: The rows of all bounds of inequality rows, their signs and values.
+        self.bounded = np.concatenate([low, high])
+        self.signs = np.repeat([1.0, -1.0], [low.size, high.size])
+        self.bounds = np.concatenate([lower[low], upper[high]])
+        self.s, self.p = np.full(self.bounded.size, primal), np.full(self.bounded.size, dual)
         self.y = np.zeros(self.m)
         self._update_multipliers()
+
+    def _sum_over_bounds(self, values: FloatArray) -> FloatArray:
+        """Add up values per bound to one per row."""
+        total = np.bincount(self.bounded, weights=values, minlength=self.m)
+        return total.astype(np.float64, copy=False)
 
     def _start_warm(self, point: Point, y: FloatArray) -> None:
         """Start on the central path, at a gap estimated from a point and multipliers."""
         self.y[: self.problem.m] = y / self._factors
-        self.p, self.q = np.maximum(self.y[self.low], 0.0), np.maximum(-self.y[self.high], 0.0)
-        fixed = float(self.lower[self.equal] @ self.y[self.equal])
-        value = fixed + float(self.lower[self.low] @ self.p - self.upper[self.high] @ self.q)
+        self.p = np.maximum(self.signs * self.y[self.bounded], 0.0)
+        value = float(self.right @ self.y[self.equal]) + float((self.signs * self.bounds) @ self.p)
         gap = abs(value - self._cost_of(point))
         cold_gap = self.tau * self.kappa
         mu = (
@@ -202,8 +209,8 @@ class StructuredSystem(NewtonSystem):
             / self.degree
         )
         most = np.sqrt(cold_gap)
-        self.p, self.q = np.maximum(self.p, mu / most), np.maximum(self.q, mu / most)
-        self.s, self.t = mu / self.p, mu / self.q
+        self.p = np.maximum(self.p, mu / most)
+        self.s = mu / self.p
         self.tau, self.kappa = 1.0, mu
         self._update_multipliers()
         if self.has_scale:
@@ -232,21 +239,16 @@ class StructuredSystem(NewtonSystem):
         new.tau, new.kappa = self.tau, self.kappa
         former = np.concatenate([kept, np.arange(self.problem.m, self.m)])
         new.y = np.where(former >= 0, self.y[former], 0.0)
-        values = new._apply()
-        most = float(np.max(np.concatenate([self.p, self.q]), initial=0.0)) or 1.0
-        for mine, theirs, distance, names in (
-            (new.low, self.low, values - new.lower * self.tau, ("s", "p")),
-            (new.high, self.high, new.upper * self.tau - values, ("t", "q")),
-        ):
-            before = np.zeros((2, self.m))
-            before[:, theirs] = getattr(self, names[0]), getattr(self, names[1])
-            slack, dual = before[:, former[mine]]
-            fresh = former[mine] < 0
-            # The slack of a violated row is its violation: a slack near zero would need a huge multiplier.
-            slack[fresh] = np.maximum(np.abs(distance[mine][fresh]), self.mu / most)
-            dual[fresh] = NEW_ROW_MULTIPLIER_SHARE * self.mu / slack[fresh]
-            setattr(new, names[0], slack)
-            setattr(new, names[1], dual)
+        most = float(np.max(self.p, initial=0.0)) or 1.0
+        # Slacks and duals of the former lower and upper bounds of all rows.
+        before = np.zeros((2, 2, self.m))
+        before[:, (self.signs < 0.0).astype(int), self.bounded] = self.s, self.p
+        new.s, new.p = before[:, (new.signs < 0.0).astype(int), former[new.bounded]]
+        fresh = former[new.bounded] < 0
+        distance = new._apply()[new.bounded] - new.bounds * self.tau
+        # The slack of a violated row is its violation: a slack near zero would need a huge multiplier.
+        new.s[fresh] = np.maximum(np.abs(distance[fresh]), self.mu / most)
+        new.p[fresh] = NEW_ROW_MULTIPLIER_SHARE * self.mu / new.s[fresh]
         new._update_multipliers()
         new.update_residuals()
         return new
@@ -259,10 +261,8 @@ class StructuredSystem(NewtonSystem):
         return total + float(self.free_cost @ free)
 
     def _update_multipliers(self) -> None:
-        """Set ``y = p - q`` on inequality rows."""
-        self.y[~self.equal] = 0.0
-        self.y[self.low] += self.p
-        self.y[self.high] -= self.q
+        """Set y on inequality rows."""
+        self.y[~self.equal] = self._sum_over_bounds(self.signs * self.p)[~self.equal]
 
     # --- Residuals, duality gap, stopping criteria
 
@@ -270,7 +270,7 @@ class StructuredSystem(NewtonSystem):
     def degree(self) -> int:
         """Barrier degree of all cones, row slacks and tau."""
         blocks = sum(block.degree for block in self.blocks)
-        return blocks + self.low.size + self.high.size + (1 if self.has_scale else 0) + 1
+        return blocks + self.bounded.size + (1 if self.has_scale else 0) + 1
 
     def _rho(self) -> float:
         return float(self.scale.x[0]) if self.has_scale else self.tau
@@ -289,15 +289,13 @@ class StructuredSystem(NewtonSystem):
         """Recompute residuals, objective values and the complementarity measure mu."""
         values = self._apply()
         self.row_values = values
-        self.r_equal = (values - self.lower * self.tau)[self.equal]
-        self.r_low = values[self.low] - self.lower[self.low] * self.tau - self.s
-        self.r_high = self.upper[self.high] * self.tau - values[self.high] - self.t
+        self.r_equal = values[self.equal] - self.right * self.tau
+        self.r_bounds = self.signs * (values[self.bounded] - self.bounds * self.tau) - self.s
         self.r_free = self.free_columns.T @ self.y - self.free_cost * self.tau
         primal = self.free_cost @ self.x_free
         primal += sum(float(np.vdot(b.cost, b.x)) for b in self.blocks)
         rho_dual = sum(b.rho_dual() for b in self.blocks)
-        dual = float(self.lower[self.equal] @ self.y[self.equal])
-        dual += float(self.lower[self.low] @ self.p - self.upper[self.high] @ self.q)
+        dual = float(self.right @ self.y[self.equal]) + float((self.signs * self.bounds) @ self.p)
         self.r_scale = np.zeros(1)
         if self.has_scale:
             primal += float(self.scale.cost @ self.scale.x)
@@ -307,7 +305,7 @@ class StructuredSystem(NewtonSystem):
         self.primal_value, self.dual_value = float(primal), dual
         self.r_gap = dual - float(primal) - self.kappa
         products = sum(block.complementarity for block in self.blocks)
-        products += float(self.s @ self.p + self.t @ self.q) + self.tau * self.kappa
+        products += float(self.s @ self.p) + self.tau * self.kappa
         if self.has_scale:
             products += self.scale.complementarity
         self.mu = products / self.degree
@@ -315,7 +313,7 @@ class StructuredSystem(NewtonSystem):
     @property
     def residual(self) -> float:
         """Largest row residual of the point ``X / tau``; rows have norm about one."""
-        parts = (self.r_equal, self.r_low, self.r_high)
+        parts = (self.r_equal, self.r_bounds)
         return max(float(np.max(np.abs(part), initial=0.0)) for part in parts) / self.tau
 
     @property
@@ -362,11 +360,10 @@ class StructuredSystem(NewtonSystem):
 
     def candidate_point(self) -> Point | None:
         """``X / tau`` if inequality rows hold strictly and equality rows up to a relative residual."""
-        values = self.row_values / self.tau
-        inside = np.all(values[self.low] > self.lower[self.low])
-        if not (inside and np.all(values[self.high] < self.upper[self.high])):
+        values = self.row_values[self.bounded] / self.tau
+        if not np.all(self.signs * values > self.signs * self.bounds):
             return None
-        size = 1.0 + float(np.max(np.abs(self.lower[self.equal]), initial=0.0))
+        size = 1.0 + float(np.max(np.abs(self.right), initial=0.0))
         residual = float(np.max(np.abs(self.r_equal), initial=0.0)) / self.tau
         return self.point() if residual <= self._residual_tolerance * size else None
 
@@ -397,15 +394,11 @@ class StructuredSystem(NewtonSystem):
     def factorise(self) -> None:
         """Form the Newton system and factorise it; the blocks scaled themselves when the step was taken."""
         guard("a step of the interior-point method", self._flops)
-        self._v_low, self._v_high = self.s / self.p, self.t / self.q
-        weight = np.zeros(self.m)
-        weight[self.low] += 1.0 / self._v_low
-        weight[self.high] += 1.0 / self._v_high
-        bounds = np.zeros(self.m)
-        bounds[self.low] += self.lower[self.low] / self._v_low
-        bounds[self.high] += self.upper[self.high] / self._v_high
+        self._v = self.s / self.p
+        weight = self._sum_over_bounds(1.0 / self._v)
         self._omega = np.divide(1.0, weight, out=np.zeros(self.m), where=weight > 0.0)
-        self._beta = np.where(self.equal, self.lower, self._omega * bounds)
+        self._beta = self._omega * self._sum_over_bounds(self.bounds / self._v)
+        self._beta[self.equal] = self.right
         self._scaled_costs = [block.scaled_cost() for block in self.blocks]
         self._stationarity = [
             block.scaled_adjoint(self.y[index]) - self.tau * cost
@@ -473,7 +466,7 @@ class StructuredSystem(NewtonSystem):
     def _gap_slope(self) -> float:
         """Derivative of the gap equation by tau."""
         y, border = self._tau_y, self._tau_border
-        slope = self._dual_change(self._beta - self._omega * y, y, 0.0, 0.0, 1.0)
+        slope = self._dual_change(self._beta - self._omega * y, y, 0.0, 1.0)
         inner = float(self._tau_rows_q @ y)
         inner += sum(float(np.vdot(h, q)) for h, q in zip(self._tau_hessian_q, self._tau_q, strict=True))
         slope += inner - float(self.free_cost @ border[: self.free_cost.size])
@@ -501,20 +494,14 @@ class StructuredSystem(NewtonSystem):
             block.set_target(centre, corrected, eta) + eta * part
             for block, part in zip(self.blocks, self._stationarity, strict=True)
         ]
-        target_low, target_high = centre - self.s * self.p, centre - self.t * self.q
+        target = centre - self.s * self.p
         target_tau = centre - self.tau * self.kappa
         if corrected:
-            target_low = target_low - self.ds * self.dp
-            target_high = target_high - self.dt * self.dq
+            target = target - self.ds * self.dp
             target_tau -= self.dtau * self.dkappa
-        low = (target_low / self.p - eta * self.r_low) / self._v_low
-        high = (target_high / self.q - eta * self.r_high) / self._v_high
-        rows = np.zeros(self.m)
+        duals = (target / self.p - eta * self.r_bounds) / self._v
+        rows = self._omega * self._sum_over_bounds(self.signs * duals)
         rows[self.equal] = -eta * self.r_equal
-        mixed = np.zeros(self.m)
-        mixed[self.low] += low
-        mixed[self.high] -= high
-        rows += self._omega * mixed
         # Without centring and corrector the targets cancel the duals: only stationarity is left in q.
         rows_q = self._rows_hessian(q) if corrected else self._rows_stationarity
         r2 = -eta * self.r_free
@@ -524,31 +511,28 @@ class StructuredSystem(NewtonSystem):
             scale_q += self._response_inner(q)
             r2 = np.append(r2, -scale_q)
         y0, border0 = self._system.solve(rows - rows_q, r2)
-        self.dtau = self._tau_change(q, rows, low, high, (y0, border0), eta, target_tau)
+        self.dtau = self._tau_change(q, rows, duals, (y0, border0), eta, target_tau)
         dy = y0 + self.dtau * self._tau_y
         border = border0 + self.dtau * self._tau_border
         self._set_block_directions(q, dy, border)
         self.dkappa = (target_tau - self.kappa * self.dtau) / self.tau
         values = rows + self.dtau * self._beta - self._omega * dy
-        self.dp = low + (self.dtau * self.lower[self.low] - values[self.low]) / self._v_low
-        self.dq = high + (values[self.high] - self.dtau * self.upper[self.high]) / self._v_high
-        self.ds = target_low / self.p - self._v_low * self.dp
-        self.dt = target_high / self.q - self._v_high * self.dq
+        self.dp = self._bound_duals(duals, values, self.dtau)
+        self.ds = target / self.p - self._v * self.dp
         self.dy = dy
 
     def _tau_change(
         self,
         q: list[FloatArray],
         rows: FloatArray,
-        low: FloatArray,
-        high: FloatArray,
+        duals: FloatArray,
         solution: tuple[FloatArray, FloatArray],
         eta: float,
         target: float,
     ) -> float:
         """Solve the gap equation for the change of tau."""
         y0, border0 = solution
-        constant = self._dual_change(rows - self._omega * y0, y0, low, high, 0.0)
+        constant = self._dual_change(rows - self._omega * y0, y0, duals, 0.0)
         # <q_tau, dX> is the objective and, without a scale block, the traces of the duals.
         inner = float(self._tau_rows_q @ y0)
         inner += sum(float(np.vdot(h, part)) for h, part in zip(self._tau_hessian_q, q, strict=True))
@@ -569,20 +553,16 @@ class StructuredSystem(NewtonSystem):
         """``<g, dX>`` for the derivatives g by rho and the direction of ``q`` and ``y``."""
         return self._response_inner(q) + sum(float(part.values @ y) for part in self._rho_derivatives)
 
+    def _bound_duals(self, duals: FloatArray | float, values: FloatArray, dtau: float) -> FloatArray:
+        """Change of p for given changes of the row values and tau."""
+        return duals + self.signs * (dtau * self.bounds - values[self.bounded]) / self._v
+
     def _dual_change(
-        self,
-        values: FloatArray,
-        y: FloatArray,
-        low: FloatArray | float,
-        high: FloatArray | float,
-        dtau: float,
+        self, values: FloatArray, y: FloatArray, duals: FloatArray | float, dtau: float
     ) -> float:
-        """Change of ``b'y + lower'p - upper'q`` for given changes of the row values, y and tau."""
-        dp = low + (dtau * self.lower[self.low] - values[self.low]) / self._v_low
-        dq = high + (values[self.high] - dtau * self.upper[self.high]) / self._v_high
-        return float(
-            self.lower[self.equal] @ y[self.equal] + self.lower[self.low] @ dp - self.upper[self.high] @ dq
-        )
+        """Change of the dual value for given changes of the row values, y and tau."""
+        dp = self._bound_duals(duals, values, dtau)
+        return float(self.right @ y[self.equal] + (self.signs * self.bounds) @ dp)
 
     def _set_block_directions(self, q: list[FloatArray], dy: FloatArray, border: FloatArray) -> None:
         """Compute the directions of all blocks from those of multipliers, free entries and scale."""
@@ -604,8 +584,8 @@ class StructuredSystem(NewtonSystem):
     def max_step(self) -> float:
         """Longest step along the direction that stays in all cones."""
         limits = [block.max_step() for block in self.blocks]
-        numbers = np.concatenate([self.s, self.p, self.t, self.q, [self.tau, self.kappa]])
-        changes = np.concatenate([self.ds, self.dp, self.dt, self.dq, [self.dtau, self.dkappa]])
+        numbers = np.concatenate([self.s, self.p, [self.tau, self.kappa]])
+        changes = np.concatenate([self.ds, self.dp, [self.dtau, self.dkappa]])
         limits.append(ratio_test(numbers, changes))
         if self.has_scale:
             limits.append(self.scale.max_step())
@@ -623,7 +603,6 @@ class StructuredSystem(NewtonSystem):
         self.x_free = self.x_free + length * self.dx_free
         self.y = self.y + length * self.dy
         self.s, self.p = self.s + length * self.ds, self.p + length * self.dp
-        self.t, self.q = self.t + length * self.dt, self.q + length * self.dq
         self._update_multipliers()
         for block in self.blocks:
             block.accept()
