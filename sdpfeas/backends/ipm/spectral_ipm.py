@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
+from sdpfeas.backends.dispatch import reduction_for
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_STEPS, optimise, search
 from sdpfeas.backends.ipm.iteration_cost import (
@@ -34,7 +35,6 @@ from sdpfeas.claims import Claim, Stop
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.reductions.margin_form import margin_form
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.split import split_components
@@ -85,38 +85,34 @@ class SpectralIpm(FeasibilityBackend):
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
-        chain = list[Reduction]()
-        if (parts := split_components(problem)) is not None:
-            chain.append(parts)
-            problem = parts.problem
-        if problem.lmis and not (rows_are_entries(problem) and dual_form_is_cheaper(problem)):
-            chain.append(problem.slack_form)
-            problem = problem.slack_form.problem
-        if _has_second_order(problem) and not rows_are_entries(problem):
-            chain.append(cones_to_psd(problem, SPECTRAL_SETS))
-            problem = chain[-1].problem
-        answer = None
-        if not problem.lmis:
-            small = presolve(problem)
-            answer = small.answer
-            chain += [small] if answer is None else []
-            problem = small.problem
-        for reduction in chain:
-            inquiry = inquiry.through(reduction)
-        if answer is None:
-            with np.errstate(all="ignore"):
-                claim = self._search(problem, inquiry)
-        else:
-            claim = Claim(*answer, raw_status="presolved")
-        for reduction in reversed(chain):
-            claim = claim.back(reduction)
+        parts = split_components(problem)
+        whole = problem if parts is None else parts.problem
+        reduction = _reduction(whole, rows_are_entries(whole))
+        chain = [each for each in (parts, reduction) if each is not None]
+        for each in chain:
+            problem, inquiry = each.problem, inquiry.through(each)
+        with np.errstate(all="ignore"):
+            claim = self._search(problem, inquiry)
+        for each in reversed(chain):
+            claim = claim.back(each)
         return claim
 
     def _search(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate of a reduced problem."""
+        if problem.lmis:
+            return search(SparseSystem(DualForm(problem)), inquiry, self.options.max_iterations)
+        small = presolve(problem)
+        if small.answer is not None:
+            return Claim(*small.answer, raw_status="presolved")
+        inquiry = inquiry.through(small)
+        if rows_are_entries(small.problem):
+            system = SparseSystem(_cheaper_form(small.problem))
+            return search(system, inquiry, self.options.max_iterations).back(small)
+        return self._search_structured(small.problem, inquiry).back(small)
+
+    def _search_structured(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        """Look for a point or a certificate over structured rows."""
         options = self.options
-        if rows_are_entries(problem):
-            return search(SparseSystem(_cheaper_form(problem)), inquiry, options.max_iterations)
         if inquiry.wanted == "margin":
             claim = self._maximise_margin(problem, inquiry)
             if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
@@ -148,22 +144,12 @@ class SpectralIpm(FeasibilityBackend):
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
-        chain = list[Reduction]()
-        if program.problem.lmis and not (_is_sparse(program) and dual_form_is_cheaper(program.problem)):
-            chain.append(program.problem.slack_form)
-            program = program.through(chain[-1])
-        if _has_second_order(program.problem) and not _is_sparse(program):
-            matrices = cones_to_psd(program.problem, SPECTRAL_SETS)
-            chain.append(matrices)
-            terms = matrices.terms(program.objective)
-            program = replace(program, problem=matrices.problem, objective=terms, start=None)
-        for reduction in chain:
-            inquiry = inquiry.through(reduction)
+        reduction = _reduction(program.problem, _is_sparse(program))
         with np.errstate(all="ignore"):
-            claim = self._optimise(program, inquiry)
-        for reduction in reversed(chain):
-            claim = claim.back(reduction)
-        return claim
+            if reduction is None:
+                return self._optimise(program, inquiry)
+            claim = self._optimise(program.through(reduction), inquiry.through(reduction))
+        return claim.back(reduction)
 
     def _optimise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise the objective of a reduced program."""
@@ -202,6 +188,17 @@ class SpectralIpm(FeasibilityBackend):
 def _is_sparse(program: ConicProgram) -> bool:
     """Whether a program goes to the sparse system first."""
     return program.scale is None and program.pricing is None and rows_are_entries(program.problem)
+
+
+def _reduction(problem: FeasibilityProblem, sparse: bool) -> Reduction | None:
+    """Return the reduction that the sparse or the structured system needs; None if none is.
+
+    LMIs become slacks unless the dual form is cheaper; over structured rows second-order cones become PSD
+    blocks.
+    """
+    if sparse:
+        return problem.slack_form if problem.lmis and not dual_form_is_cheaper(problem) else None
+    return reduction_for(problem, SPECTRAL_SETS, lmis=False)
 
 
 def _cheaper_form(problem: FeasibilityProblem, objective: Point | None = None) -> ProblemForm:
