@@ -33,8 +33,7 @@ class Cone:
 
     The rows ``first`` determine ``X``; the others repeat them, possibly with the opposite sign.
     ``view @ vec(X)`` are the first rows, and ``spread`` maps these to ``vec(X)``. ``copies`` distributes the
-    multiplier of a first row over its repetitions; None without repetitions. ``as_lmi`` selects an LMI rather
-    than a slack block for a cone of affine expressions.
+    multiplier of a first row over its repetitions; None without repetitions.
     """
 
     block: BlockSet
@@ -43,7 +42,6 @@ class Cone:
     view: Any
     spread: Any
     copies: Any = None
-    as_lmi: bool = True
 
     def member(self, entries: FloatArray) -> FloatArray:
         """Return the member with these entries in the first rows."""
@@ -65,9 +63,7 @@ class Cone:
 def second_order(rows: np.ndarray) -> Cone:
     """Return a second-order cone; ``rows`` has the bound, then the vector."""
     same = sp.eye_array(rows.size, format="csr")
-    # Solved as fast as LMIs, but if one defines the bound of the next (as in x**4), certificates are proved
-    # with slacks only.
-    return Cone(SecondOrder(rows.size), rows, rows, same, same, as_lmi=False)
+    return Cone(SecondOrder(rows.size), rows, rows, same, same)
 
 
 def semidefinite(rows: np.ndarray) -> Cone:
@@ -238,8 +234,8 @@ class _TiedVariables:
 class Blocks:
     """The blocks of a canonical form.
 
-    With ``lmis``, semidefinite constraints on affine expressions become LMIs; otherwise, like second-order
-    cones, slack blocks with equality rows. Variables in the objective ``cost`` are not removed.
+    With ``lmis``, cones of affine expressions become LMIs; otherwise slack blocks with equality rows. Variables
+    in the objective ``cost`` are not removed.
     """
 
     def __init__(self, form: CanonicalForm, *, lmis: bool = True, cost: FloatArray | None = None) -> None:
@@ -267,10 +263,9 @@ class Blocks:
             if self._is_variable(cone):
                 cones.append(cone)
             else:
-                whole = lmis and cone.as_lmi
-                (self._lmis if whole else self._slacks).append(cone)
+                (self._lmis if lmis else self._slacks).append(cone)
                 self._equal[cone.rows] = True
-                self._kept[cone.rows] = not whole
+                self._kept[cone.rows] = not lmis
         signs = self._signed_variables(form.nonneg)
         (rest,) = np.nonzero(self._free)
         used = np.zeros(matrix.shape[1], dtype=bool)

@@ -151,10 +151,10 @@ def test_second_order_cones_are_sets(n: int) -> None:
     length = float(np.linalg.norm(along))
     assert sf.solve(sf.from_cvxpy(asked(direct, t == length + 0.01, *at))).verdict == "feasible"
     assert sf.solve(sf.from_cvxpy(asked(direct, t == length - 0.01, *at))).verdict == "infeasible"
-    if n == 5:  # variables of their own make up a block, one row a cone entry otherwise
+    if n == 5:  # variables of their own make up a block, and expressions an LMI
         assert kinds(sf.from_cvxpy(asked(direct, t + z[0] == 1))) == ["SecondOrder(6)"]
         moved = sf.from_cvxpy(asked(cp.SOC(t - 1, z), t + z[0] == 1))
-        assert (kinds(moved), moved.m) == (["Free(6)", "SecondOrder(6)"], 7)
+        assert (kinds(moved), moved.m) == (["Free(6)", "LMI SecondOrder(6)"], 1)
 
 
 def test_repeated_equations_are_taken_once() -> None:
