@@ -5,6 +5,7 @@ It is called directly or through cvxpy. Clarabel supports neither warm starts no
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from sdpfeas.backends.conic.conic_solution import ConicSolution
 from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.limits import WRITE_FLOPS
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard, time_left
 from sdpfeas.problem.conic_form import ConicForm
 
 __all__ = ["CLARABEL", "Clarabel", "ClarabelOptions"]
@@ -86,8 +87,21 @@ def factored_cost(form: ConicForm, solver: Any) -> Cost:
     return Cost(0.0, factor + 6.0 * eigen_flops(form) + WRITE_FLOPS * ITERATION_NUMBERS * entries)
 
 
+def cvxpy_cost(form: ConicForm) -> Cost:
+    """Estimate Clarabel when cvxpy calls it. Under a time limit, set a solver up to learn the fill-in."""
+    cost = interior_point_cost(form)
+    if math.isinf(time_left()):
+        return cost
+    guard("two iterations of CLARABEL", cost.setup + 2.0 * cost.iteration, memory=cost.memory)
+    try:
+        return cost._replace(iteration=factored_cost(form, set_up(form, max_threads=1)).iteration)
+    except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
+        ConicSolution.of_panic(error)
+        return cost
+
+
 #: Clarabel as a solver of cvxpy, which discards the last iterate of a stalled solve unless this is set.
-CLARABEL = CvxpySolver("CLARABEL", interior_point_cost, read_clarabel, "time_limit", {"accept_unknown": True})
+CLARABEL = CvxpySolver("CLARABEL", cvxpy_cost, read_clarabel, "time_limit", {"accept_unknown": True})
 
 
 @dataclass(frozen=True)

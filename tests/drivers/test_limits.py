@@ -121,8 +121,9 @@ def test_clarabel_does_not_ask_for_memory_that_is_not_there(monkeypatch: pytest.
         assert "GiB needed" in result.reason
 
 
+@pytest.mark.parametrize("mode", ["direct", "cvxpy"])
 def test_clarabel_does_not_iterate_on_a_factor_that_its_ordering_filled(
-    monkeypatch: pytest.MonkeyPatch,
+    mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on truss8 of SDPLIB, whose small blocks become one large one."""
     import clarabel
@@ -142,7 +143,7 @@ def test_clarabel_does_not_iterate_on_a_factor_that_its_ordering_filled(
 
     monkeypatch.setattr(clarabel, "DefaultSolver", Filled)
     problem = planted.feasible(np.random.default_rng(0), [sf.PSD(10)] * 3, rows=20).problem
-    result = sf.solve(problem, "clarabel", time_limit=2.0)
+    result = sf.solve(problem, "clarabel", time_limit=2.0, options={"mode": mode})
     assert result.stop is sf.Stop.TIME_LIMIT
     assert "out of time before two iterations of CLARABEL" in result.raw_status
 
