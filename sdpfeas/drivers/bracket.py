@@ -58,9 +58,6 @@ MAX_SOLVES = 200
 #: candidates instead of seconds, so the bracket is the same on every machine.
 DENSE_CANDIDATES = 20
 
-#: Skipped candidates that are offered when a solve has ended; the last iterates may be spoilt by rounding.
-SKIPPED_CANDIDATES = 4
-
 #: Share of the tolerance that an upper bound may lose to a cheaper proof.
 PROOF_TOLERANCE_SHARE = 0.05
 
@@ -339,7 +336,6 @@ class BoundListener(Listener):
         # At one value of delta a preview decides nothing, and with equality rows it proves too little.
         previews = delta is None and not self._family.equality.any()
         self._preview_gap = PREVIEW_GAP_TOLERANCES * bracket.tol if previews else 0.0
-        self._skipped: deque[Progress] = deque(maxlen=SKIPPED_CANDIDATES)
 
     @property
     def decided(self) -> bool:
@@ -353,7 +349,6 @@ class BoundListener(Listener):
         if progress.gap is not None and self._delta is not None:
             progress = replace(progress, gap=GAP_PER_MARGIN * progress.gap)
         if self._is_due(progress):
-            self._skipped.clear()
             # With a gap, point and multipliers are about equally accurate.
             self.gap_reported = progress.gap is not None
             before = self._bracket.gap
@@ -361,8 +356,6 @@ class BoundListener(Listener):
             self._offer(point, progress.certificate, recover=not self.gap_reported, both=self.gap_reported)
             self._worthwhile = self._bracket.gap <= WORTHWHILE_SHRINK_RATIO * before
             self._schedule_next(progress)
-        else:
-            self._skipped.append(progress)
         self._calls += 1
         fast = progress.gap is not None and progress.gap <= NEXT_PROOF_GAP_RATIO * self._latest_gap
         self._latest_gap = math.inf if progress.gap is None else progress.gap
@@ -387,11 +380,10 @@ class BoundListener(Listener):
         return self.decided
 
     def finish(self, claim: Claim) -> None:
-        """Offer the claim of the solve, then the candidates it skipped last."""
-        last = claim.point, self._mapped_multipliers(claim.certificate)
-        for point, y in (last, *((seen.point, seen.certificate) for seen in reversed(self._skipped))):
-            if not self.decided:
-                self._offer(self._mapped_point(point), y, recover=True)
+        """Offer the claim of the solve."""
+        if not self.decided:
+            y = self._mapped_multipliers(claim.certificate)
+            self._offer(self._mapped_point(claim.point), y, recover=True)
 
     def _is_due(self, progress: Progress) -> bool:
         """Whether a proof from these candidates is worth its cost."""

@@ -25,11 +25,10 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.families.parametric_family import ParametricFamily, column
 from sdpfeas.families.subspace_restriction import (
     GUARD_DIRECTIONS,
-    MIN_DIMENSION,
-    MIN_DIMENSION_PER_RANK,
     SubspaceRestriction,
     lift_to_interior,
     orthonormalise,
+    restrict_rows,
 )
 from sdpfeas.families.threshold_bounds import EXACT, NO_ROOT, Root
 from sdpfeas.numerics.linalg import FloatArray, leading_pairs, symmetrize
@@ -195,19 +194,22 @@ class FantopeMaxMin(ParametricFamily):
 
     def conic_program(self) -> ConicProgram:
         """Return ``max t`` subject to ``<A_i, Z> - t >= b_i``."""
-        return max_min_program(self._box, self._terms, self._offsets)
+        box, m = self._box, self.m
+        rows, names = [self._terms, column(0, m, m, -1.0)], ["Z", "t"]
+        problem = FeasibilityProblem(
+            [box, Free(1)], rows, self._offsets, np.full(m, np.inf), block_names=names
+        )
+        return ConicProgram(problem, (np.zeros(box.shape), np.ones(1)))
 
     def subspace_restriction(self) -> MaxMinRestriction | None:
         """Return the restriction to subspaces if n is large and r an integer far below n."""
-        rank = self._box.rank
-        kinds = (Dense, LowRank, PairwiseDifference)
-        if (
-            self._box.n < max(MIN_DIMENSION, MIN_DIMENSION_PER_RANK * rank)
-            or rank != round(rank)
-            or not isinstance(self._terms, kinds)
-        ):
-            return None
-        return MaxMinRestriction(self._box, self._terms, self._offsets)
+        box, kinds = self._box, (Dense, LowRank, PairwiseDifference)
+        small = box.rank == round(box.rank) and isinstance(self._terms, kinds)
+        return (
+            MaxMinRestriction(box, self._terms, self._offsets)
+            if small and SubspaceRestriction.pays(box)
+            else None
+        )
 
     def program_point(self, point: Point) -> Point:
         """Drop t."""
@@ -233,9 +235,9 @@ class MaxMinRestriction(SubspaceRestriction):
     """Restriction of ``min_i (<A_i, Z> - b_i)`` to subspaces; the trace of the Fantope is an integer."""
 
     def __init__(self, box: SpectralBox, terms: Rows, offsets: FloatArray) -> None:
-        self._box, self._terms, self._offsets = box, terms, offsets
-        self.r = round(box.rank)
-        self._small = terms
+        super().__init__(box)
+        self._terms, self._offsets = terms, offsets
+        self._small: FantopeMaxMin
 
     def initial_basis(self) -> FloatArray:
         """Return the leading eigenvectors of the mean of all matrices."""
@@ -247,23 +249,16 @@ class MaxMinRestriction(SubspaceRestriction):
 
     def program(self, basis: FloatArray) -> ConicProgram:
         """Return ``max t`` subject to ``<V'A_i V, Z> - t >= b_i``."""
-        self._small = _restricted(self._terms, basis)
-        return max_min_program(self._small_box(basis.shape[1]), self._small, self._offsets)
+        return self._restrict(basis).conic_program()
 
     def problem_at(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
         """Return the problem ``<V'A_i V, Z> >= b_i + delta``."""
-        self._small = _restricted(self._terms, basis)
-        level = self._offsets + delta
-        return FeasibilityProblem(
-            [self._small_box(basis.shape[1])], [self._small], level, np.full(level.size, np.inf)
-        )
+        return self._restrict(basis).at(delta)
 
-    def _small_box(self, side: int) -> SpectralBox:
-        return SpectralBox(side, trace=self._box.trace)
-
-    def matrix(self, point: Point) -> FloatArray:
-        """Project onto the small Fantope: an error of the trace would grow with the dimension when lifted."""
-        return self._small_box(point[0].shape[0]).project(symmetrize(point[0]))
+    def _restrict(self, basis: FloatArray) -> FantopeMaxMin:
+        """Return the family on the span of orthonormal columns."""
+        self._small = FantopeMaxMin(restrict_rows(self._terms, basis), self._box.rank, self._offsets)
+        return self._small
 
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
         """Map a matrix on the subspace to the full space, ``V Z V'``."""
@@ -279,28 +274,9 @@ class MaxMinRestriction(SubspaceRestriction):
         """Return the value, the upper bound and the leading eigenvectors of ``A*y``."""
         u = self.multipliers(y)
         u = u / u.sum()
-        attained = float(np.min(self._small.apply(matrix) - self._offsets))
+        attained = float(np.min(self._small.values((matrix,))))
         lam, vec = leading_pairs(self._terms.adjoint(u), self.r + GUARD_DIRECTIONS)
         return attained, float(np.sum(lam[-self.r :])) - float(self._offsets @ u), vec
-
-
-def max_min_program(box: SpectralBox, terms: Rows, offsets: FloatArray) -> ConicProgram:
-    """Return ``max t`` subject to ``<A_i, Z> - t >= b_i``."""
-    m = terms.m
-    problem = FeasibilityProblem(
-        [box, Free(1)], [terms, column(0, m, m, -1.0)], offsets, np.full(m, np.inf), block_names=["Z", "t"]
-    )
-    return ConicProgram(problem, (np.zeros(box.shape), np.ones(1)))
-
-
-def _restricted(rows: Rows, basis: FloatArray) -> Rows:
-    """Return the rows ``V'A_i V`` in the storage of ``rows``."""
-    if isinstance(rows, PairwiseDifference):
-        return PairwiseDifference(rows.means @ basis)
-    if isinstance(rows, LowRank):
-        return LowRank.from_stacked(rows.factors @ basis, rows.signs, rows.owner, rows.m)
-    assert isinstance(rows, Dense)
-    return Dense(symmetrize(basis.T @ rows.array @ basis))
 
 
 # --- Column generation

@@ -50,11 +50,12 @@ class PlantedProblem:
     point: Point | None = None
     certificate: FloatArray | None = None
     name: str = ""
+    chain: Chain | None = None
 
     @property
     def claim(self) -> Claim:
         """The evidence as a claim."""
-        return Claim(point=self.point, certificate=self.certificate)
+        return Claim(point=self.point, certificate=self.certificate, chain=self.chain)
 
     @property
     def truth(self) -> Verdict:
@@ -497,26 +498,6 @@ class PlantedChainOptions:
             raise ValueError("too many rows of floats: rounding makes them contradict each other")
 
 
-@dataclass(frozen=True)
-class PlantedChain:
-    """Problem with a planted facial reduction certificate, and a point if it is feasible."""
-
-    problem: FeasibilityProblem
-    feasible: bool
-    chain: Chain
-    point: Point | None = None
-
-    @property
-    def claim(self) -> Claim:
-        """The evidence as a claim."""
-        return Claim(point=self.point, chain=self.chain)
-
-    @property
-    def truth(self) -> Verdict:
-        """The right verdict."""
-        return Verdict.FEASIBLE if self.feasible else Verdict.INFEASIBLE
-
-
 class PlantedFaces(Family):
     """Problems without a strictly feasible point, with a planted facial reduction certificate.
 
@@ -552,7 +533,7 @@ class PlantedFaces(Family):
         return cls.plant(options).problem
 
     @staticmethod
-    def plant(options: PlantedChainOptions) -> PlantedChain:
+    def plant(options: PlantedChainOptions) -> PlantedProblem:
         """Return a problem with the planted evidence.
 
         Parameters
@@ -573,7 +554,7 @@ class PlantedFaces(Family):
             rows, right = rows * factors[:, None, None], right * factors
         problem = FeasibilityProblem([PSD(options.n)], [rows], right, right)
         point = (plant.base.astype(np.float64),) if plant.feasible else None
-        return PlantedChain(problem, plant.feasible, Chain(tuple(plant.steps)), point)
+        return PlantedProblem(problem, plant.feasible, point, chain=Chain(tuple(plant.steps)))
 
 
 @dataclass(frozen=True)
@@ -680,7 +661,7 @@ def _shuffled(rng: Generator, plant: _Plant) -> _Plant:
     return replace(plant, matrices=moved, base=plant.base[np.ix_(places, places)], steps=plant.steps[:, rows])
 
 
-def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
+def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedProblem:
     """Return the set of matrices that satisfy the rows as ``F0 + sum_i x_i F_i`` positive semidefinite."""
     n = plant.matrices.shape[1]
     i, j = np.triu_indices(n)
@@ -697,7 +678,7 @@ def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
         problem = FeasibilityProblem([Free(moves.shape[1])], [None], [], [], lmis=[lmi])
         point: Point | None = (x.astype(np.float64),) if plant.feasible else None
         chain = Chain(tuple(-step.reshape(-1) for step in made))
-        return PlantedChain(problem, plant.feasible, chain, point)
+        return PlantedProblem(problem, plant.feasible, point, chain=chain)
     # Row (i, j) is X[i, j] - sum_k x_k (F_k)[i, j], scaled such that its bound is an integer.
     scale = np.array([Fraction(v).denominator for v in base], dtype=object)
     rows = np.zeros((i.size, n, n))
@@ -707,7 +688,7 @@ def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
     problem = FeasibilityProblem([PSD(n), Free(moves.shape[1])], [rows, free], right, right)
     chain = Chain(tuple(y * Fraction(1) / scale for y in made[:, i, j] * twice))
     point = (plant.base.astype(np.float64), x.astype(np.float64)) if plant.feasible else None
-    return PlantedChain(problem, plant.feasible, chain, point)
+    return PlantedProblem(problem, plant.feasible, point, chain=chain)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ import numpy as np
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, Stacked
 from sdpfeas.problem.rows.base import frozen
+from sdpfeas.problem.sets import SpectralBox
 
 #: Restrict to subspaces from this dimension on, and only if it is at least this multiple of the rank.
 MIN_DIMENSION, MIN_DIMENSION_PER_RANK = 250, 6
@@ -44,12 +46,19 @@ RESTART_EIGENVALUE = 1e-4
 class SubspaceRestriction(ABC):
     """Restriction of a family to subspaces, one at a time.
 
-    ``r`` is the rank of optimal points. ``basis`` holds the subspace at which the last search ended, as a
-    warm start for the next one.
+    ``r`` is the rank of optimal points, the trace of the Fantope ``box``. ``basis`` holds the subspace at
+    which the last search ended, as a warm start for the next one.
     """
 
-    r: int
     basis: FloatArray | None = None
+
+    def __init__(self, box: SpectralBox) -> None:
+        self._box, self.r = box, round(box.rank)
+
+    @staticmethod
+    def pays(box: SpectralBox) -> bool:
+        """Whether a Fantope has so many dimensions that subspaces save time."""
+        return box.n >= max(MIN_DIMENSION, MIN_DIMENSION_PER_RANK * box.rank)
 
     @abstractmethod
     def initial_basis(self) -> FloatArray:
@@ -66,9 +75,17 @@ class SubspaceRestriction(ABC):
         The methods below refer to the last program or problem returned.
         """
 
-    @abstractmethod
+    def small_box(self, side: int) -> SpectralBox:
+        """Return the Fantope of the subspaces with ``side`` dimensions."""
+        return SpectralBox(side, trace=self._box.trace)
+
     def matrix(self, point: Point) -> FloatArray:
-        """Return the matrix of a point of the last program, in the coordinates of its basis."""
+        """Return the matrix of a point of the last program, in the coordinates of its basis.
+
+        It is projected onto the small Fantope: an error of the trace would grow with the dimension when
+        lifted.
+        """
+        return self.small_box(point[0].shape[0]).project(symmetrize(point[0]))
 
     @abstractmethod
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
@@ -98,6 +115,25 @@ class SubspaceRestriction(ABC):
             lam, vec = np.linalg.eigh(matrix)
             basis = basis @ vec[:, lam > RESTART_EIGENVALUE * lam[-1]]
         return orthonormalise(np.hstack([basis, directions]))
+
+
+def restrict_rows(rows: Rows, basis: FloatArray) -> Rows:
+    """Return the rows ``V'A_i V``; low-rank rows in the smaller of two storages."""
+    if isinstance(rows, Stacked):
+        return Stacked([restrict_rows(part, basis) for part in rows.parts])
+    if isinstance(rows, PairwiseDifference):
+        return PairwiseDifference(rows.means @ basis)
+    if isinstance(rows, Dense):
+        return Dense(symmetrize(basis.T @ rows.array @ basis))
+    assert isinstance(rows, LowRank)
+    factors, side = rows.factors @ basis, basis.shape[1]
+    if factors.shape[0] < rows.m * side:
+        return LowRank.from_stacked(factors, rows.signs, rows.owner, rows.m)
+    out = np.zeros((rows.m, side, side))
+    for k in range(rows.m):
+        own = rows.owner == k
+        out[k] = factors[own].T @ (factors[own] * rows.signs[own, None])
+    return Dense(symmetrize(out))
 
 
 def lift_to_interior(basis: FloatArray, matrix: FloatArray, r: float) -> FloatArray:

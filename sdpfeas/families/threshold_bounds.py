@@ -22,7 +22,7 @@ import numpy as np
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import UNIT
-from sdpfeas.problem.problem import Point
+from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.repair import repaired_certificates, repaired_points
@@ -224,17 +224,19 @@ def _prove_lower_near(family: ParametricFamily, point: Point, best: float) -> Bo
     def prove(push: float) -> Bound | None:
         delta = float(best - push * scale)
         placed = family.checked_point_at(point, delta)
-        return Bound(delta, placed) if _holds(family, placed, delta) else None
+        problem = _rounded(family, delta, 1)
+        proven = problem is not None and prove_point(problem, placed, Tolerances()).proven
+        return Bound(delta, placed) if proven else None
 
     return _least(prove, [p for p in PUSHES if best - p * scale >= family.bracket[0]])
 
 
-def _holds(family: ParametricFamily, point: Point, delta: float) -> bool:
+def _rounded(family: ParametricFamily, delta: float, inward: int) -> FeasibilityProblem | None:
+    """Return the problem at ``delta`` with rounded bounds; None if these cross."""
     try:
-        problem = family.rounded_at(delta, 1)
+        return family.rounded_at(delta, inward)
     except ProblemError:
-        return False  # the bounds cross when rounded inwards
-    return prove_point(problem, point, Tolerances()).proven
+        return None
 
 
 def _prove_repaired(family: ParametricFamily, point: Point, best: float) -> Bound | None:
@@ -245,9 +247,8 @@ def _prove_repaired(family: ParametricFamily, point: Point, best: float) -> Boun
         delta = best - push * scale
         if delta < family.bracket[0]:
             return None
-        try:
-            problem = family.rounded_at(delta, 1)
-        except ProblemError:
+        problem = _rounded(family, delta, 1)
+        if problem is None:
             continue
         for candidate, _ in repaired_points(problem, family.checked_point_at(point, delta)):
             if prove_point(problem, candidate, Tolerances()).proven:
@@ -270,8 +271,10 @@ def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
 
 def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push: float) -> Bound | None:
     def prove(step: float) -> Bound | None:
-        z = family.checked_multipliers_at(y, root.delta + step)
-        return Bound(root.delta + step, z) if _rules_out(family, z, root.delta + step) else None
+        delta = root.delta + step
+        z, problem = family.checked_multipliers_at(y, delta), _rounded(family, delta, -1)
+        proven = problem is not None and prove_certificate(problem, z, Tolerances()).proven
+        return Bound(delta, z) if proven else None
 
     scale = max(abs(root.delta), 1e-6 * family.unit)
     least = max(PUSHES[0] * scale, root.error / 16.0)
@@ -287,23 +290,14 @@ def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push:
         delta = root.delta + share * scale
         if delta >= family.bracket[1]:
             return None
-        try:
-            problem = family.rounded_at(delta, -1)
-        except ProblemError:
+        problem = _rounded(family, delta, -1)
+        if problem is None:
             continue
         adapted = family.checked_multipliers_at(y, delta)
         for candidate, _ in repaired_certificates(problem, adapted, Tolerances()):
             if prove_certificate(problem, candidate, Tolerances()).proven:
                 return Bound(delta, candidate)
     return None
-
-
-def _rules_out(family: ParametricFamily, y: FloatArray, delta: float) -> bool:
-    try:
-        problem = family.rounded_at(delta, -1)
-    except ProblemError:
-        return False
-    return prove_certificate(problem, y, Tolerances()).proven
 
 
 def _least(prove: Callable[[float], Bound | None], pushes: Sequence[float]) -> Bound | None:

@@ -42,7 +42,6 @@ from sdpfeas.families.class_scatter import (
 )
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.families.parametric_family import KnownThreshold, ParametricFamily, column
-from sdpfeas.families.subspace_restriction import MIN_DIMENSION, MIN_DIMENSION_PER_RANK
 from sdpfeas.families.threshold_bounds import EXACT, Root
 from sdpfeas.families.worst_case_ratio import RatioRestriction, WorstCaseRatio, ratio_program
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
@@ -444,11 +443,16 @@ class WLDA(ParametricFamily):
 
     def weights(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights of the pairs and of the classes in multipliers of the rows."""
-        return split_weights(self.formulation, y, self._pairs.m, self._scatters.m)
+        if self.formulation == "compact":
+            return y[: self._pairs.m], y[self._pairs.m :]
+        table = y.reshape(self._pairs.m, self._scatters.m)
+        return table.sum(axis=1), table.sum(axis=0)
 
     def multipliers(self, pairs: FloatArray, groups: FloatArray) -> FloatArray:
         """Return multipliers of the rows from weights of the pairs and of the classes."""
-        return joined_weights(self.formulation, pairs, groups)
+        if self.formulation == "compact":
+            return np.concatenate([pairs, groups])
+        return np.outer(pairs, groups).ravel()
 
     def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
         """Return the smallest ratio that multipliers exclude, in floating-point arithmetic."""
@@ -459,7 +463,12 @@ class WLDA(ParametricFamily):
         """Scale the weights of the classes so that the coefficient of t is not positive."""
         if self.formulation == "paper":
             return y
-        return level_weights(*self.weights(y), delta)
+        pairs, groups = self.weights(y)
+        if not float(groups.sum()) > 0.0:
+            return y
+        # Slightly less than balance, so that rounding cannot make the coefficient of t positive.
+        share = 1.0 - 8.0 * (y.size + 8) * UNIT
+        return np.concatenate([pairs, groups * (share * delta * float(pairs.sum()) / float(groups.sum()))])
 
     # --- first guesses and better ones
 
@@ -498,7 +507,7 @@ class WLDA(ParametricFamily):
 
     def subspace_restriction(self) -> RatioRestriction | None:
         """Return the restriction to subspaces if there are many dimensions and few components."""
-        if self._box.n < max(MIN_DIMENSION, MIN_DIMENSION_PER_RANK * self._box.rank):
+        if not RatioRestriction.pays(self._box):
             return None
         return RatioRestriction(self._ratio, self._means, self._pair_index, self.point, self.multipliers)
 
@@ -568,30 +577,6 @@ def paper_rows(base: Rows, pairs: int, delta: float) -> Combined:
     data = np.concatenate([np.ones(every.size), np.full(every.size, -delta)])
     place = np.concatenate([every // groups, pairs + every % groups])
     return Combined(sp.csr_array((data, (np.tile(every, 2), place)), (every.size, base.m)), base)
-
-
-def split_weights(
-    formulation: Formulation, y: FloatArray, pairs: int, groups: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of pairs and classes in multipliers of a formulation."""
-    if formulation == "compact":
-        return y[:pairs], y[pairs:]
-    table = y.reshape(pairs, groups)
-    return table.sum(axis=1), table.sum(axis=0)
-
-
-def joined_weights(formulation: Formulation, pairs: FloatArray, groups: FloatArray) -> FloatArray:
-    """Return multipliers of a formulation from weights of pairs and classes."""
-    return np.concatenate([pairs, groups]) if formulation == "compact" else np.outer(pairs, groups).ravel()
-
-
-def level_weights(pairs: FloatArray, groups: FloatArray, delta: float) -> FloatArray:
-    """Scale the weights of the classes in the compact formulation so that t has no positive coefficient."""
-    if not float(groups.sum()) > 0.0:
-        return np.concatenate([pairs, groups])
-    # Slightly less than balance, so that rounding cannot make the coefficient of t positive.
-    share = 1.0 - 8.0 * (pairs.size + groups.size + 8) * UNIT
-    return np.concatenate([pairs, groups * (share * delta * float(pairs.sum()) / float(groups.sum()))])
 
 
 def distinct_names(names: list[str]) -> list[str]:

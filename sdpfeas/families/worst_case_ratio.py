@@ -28,12 +28,13 @@ from sdpfeas.families.subspace_restriction import (
     davidson_pairs,
     lift_to_interior,
     orthonormalise,
+    restrict_rows,
 )
 from sdpfeas.families.threshold_bounds import EXACT, NO_ROOT, Root, certificate_root
-from sdpfeas.numerics.linalg import PARTIAL_SIZE, FloatArray, eigh, leading_pairs, spectral_matrix, symmetrize
+from sdpfeas.numerics.linalg import PARTIAL_SIZE, FloatArray, eigh, leading_pairs, spectral_matrix
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, Stacked
+from sdpfeas.problem.rows import LowRank, Rows, Stacked
 from sdpfeas.problem.sets import Nonneg, SpectralBox
 
 Weights = tuple[FloatArray, FloatArray]
@@ -299,10 +300,10 @@ class RatioRestriction(SubspaceRestriction):
         complete: Callable[[FloatArray], Point],
         join: Callable[[FloatArray, FloatArray], FloatArray],
     ) -> None:
+        super().__init__(ratio.box)
         self._complete, self._join = complete, join
-        self._box, self._pairs, self._scatters = ratio.box, ratio.pairs, ratio.scatters
+        self._pairs, self._scatters = ratio.pairs, ratio.scatters
         self._means, self._pair_index = means, pair_index
-        self.r = round(ratio.box.rank)
         self._active: ActiveRows | None = None
         self._small = ratio
         #: The last weights and their ratio, as a warm start.
@@ -354,38 +355,13 @@ class RatioRestriction(SubspaceRestriction):
 
     def _restrict(self, basis: FloatArray) -> WorstCaseRatio:
         """Return the worst-case ratio on the span of orthonormal columns."""
-        box, means = SpectralBox(basis.shape[1], trace=self._box.trace), self._means @ basis
-        groups = [np.unique(part) for part in self._pair_parts]
-        parts = [PairwiseDifference(means[group]) for group in groups]
-        pairs: Rows = parts[0] if len(parts) == 1 else Stacked(parts)
-        return WorstCaseRatio(box, pairs, self._restricted(basis))
-
-    @cached_property
-    def _pair_parts(self) -> list[np.ndarray]:
-        """Pairs of classes, group by group, in the order of the rows."""
-        parts = self._pairs.parts if isinstance(self._pairs, Stacked) else (self._pairs,)
-        return np.split(self._pair_index, np.cumsum([part.m for part in parts])[:-1])
-
-    def _restricted(self, basis: FloatArray) -> Rows:
-        """Return the rows ``V'S_k V`` in the smaller of two storages."""
-        rows = self._scatters
-        if isinstance(rows, LowRank):
-            factors = rows.factors @ basis
-            if factors.shape[0] < rows.m * basis.shape[1]:
-                return LowRank.from_stacked(factors, rows.signs, rows.owner, rows.m)
-            out = np.zeros((rows.m, basis.shape[1], basis.shape[1]))
-            for k in range(rows.m):
-                own = rows.owner == k
-                out[k] = factors[own].T @ (factors[own] * rows.signs[own, None])
-            return Dense(symmetrize(out))
-        assert isinstance(rows, Dense)
-        return Dense(symmetrize(basis.T @ rows.array @ basis))
+        pairs, scatters = restrict_rows(self._pairs, basis), restrict_rows(self._scatters, basis)
+        return WorstCaseRatio(self.small_box(basis.shape[1]), pairs, scatters)
 
     def matrix(self, point: Point) -> FloatArray:
-        """Divide by tau, if present, and project onto the small box, since lifting amplifies errors."""
+        """Divide by tau, if present, and project onto the small Fantope."""
         tau = float(point[2][0]) if len(point) > 2 else 1.0
-        box = SpectralBox(point[0].shape[0], trace=self._box.trace)
-        return box.project(symmetrize(point[0] / tau if tau > 0.0 else point[0]))
+        return super().matrix((point[0] / tau if tau > 0.0 else point[0],))
 
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
         """Map a matrix on the subspace to the full space, ``V Z V'``, and complete it to a point."""

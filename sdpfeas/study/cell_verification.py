@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict, pack_claim, unpack_claim
-from sdpfeas.drivers.bracket import relative_gap
+from sdpfeas.drivers.bracket import Bracket, relative_gap
 from sdpfeas.errors import ClaimError, safe_text
 from sdpfeas.families.bracket_file import SavedBracket, pack_bracket
 from sdpfeas.families.parametric_family import ParametricFamily
@@ -205,17 +205,14 @@ Ends = tuple[tuple[float, Point | None], tuple[float, FloatArray | None]]
 
 
 def _bracket_of(family: ParametricFamily, claim: Claim, tol: float) -> tuple[dict[str, Any], Ends | None]:
+    bracket = Bracket(family, 0.0, 0.0, *family.bracket)
     try:
-        below = None if claim.point is None else family.prove_lower(claim.point)
-        above = None if claim.certificate is None else family.prove_upper(claim.certificate)
+        bracket.offer_point(claim.point)
+        bracket.offer_multipliers(claim.certificate)
         known = family.known
     except Exception as error:  # noqa: BLE001 - a malformed claim must not end a study
         return {"reason": f"verification failed: {safe_text(error)}"}, None
-    lower, upper = family.bracket
-    if below is not None:
-        lower = max(lower, below.delta)
-    if above is not None:
-        upper = min(upper, above.delta)
+    lower, upper = bracket.lower, bracket.upper
     if known is not None:
         lower = upper = known.delta
     gap = relative_gap(lower, upper)
@@ -227,8 +224,8 @@ def _bracket_of(family: ParametricFamily, claim: Claim, tol: float) -> tuple[dic
     if claim.stop is Stop.ERROR:
         words = claim.raw_status
     ends = (
-        (lower, None if below is None or below.delta < lower else below.evidence),
-        (upper, None if above is None or above.delta > upper else above.evidence),
+        (lower, bracket.point if bracket.lower == lower else None),
+        (upper, bracket.certificate if bracket.upper == upper else None),
     )
     return {
         "verdict": "bracket" if narrow else Verdict.UNDECIDED.value,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.families.planted import PlantedChain, PlantedChainOptions, PlantedFaces
+from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces, PlantedProblem
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.verifier.verifier import decide
 
@@ -18,7 +18,7 @@ TRUTHS = ("weak", "face", "strong")
 
 
 @st.composite
-def planted(draw: st.DrawFn, truths: tuple[str, ...] = TRUTHS) -> PlantedChain:
+def planted(draw: st.DrawFn, truths: tuple[str, ...] = TRUTHS) -> PlantedProblem:
     """A problem with a planted chain, of every kind there is."""
     length = draw(st.integers(1, 5))
     n = length + draw(st.integers(2, 5))
