@@ -2,9 +2,8 @@
 
 A feasible point proves one end and dual multipliers prove the other. The problem is first reduced: to exact
 data for the reading, to independent parts, to a tiny polyhedron that the exact simplex method solves, or to
-equality rows for pairs of inequalities that meet. What is left is bracketed by programs perturbed into the
-interior (:mod:`sdpfeas.drivers.perturbed_programs`), and, if these leave an end open, by bisection over the
-levels of the objective.
+equality rows for pairs of inequalities that meet. What is left is bracketed by one run of an interior-point
+method, with proofs at its last iterates (:mod:`sdpfeas.drivers.certified_program`).
 """
 
 from __future__ import annotations
@@ -18,19 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.registry import Solver
+from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.claims import Verdict
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.bisection import ThresholdSearch
-from sdpfeas.drivers.bracket import CLOSED, relative_gap
-from sdpfeas.drivers.perturbed_programs import LmiLevels, PerturbedPrograms, has_only_lmis
+from sdpfeas.drivers.bracket import CLOSED, Bracket, relative_gap, require_tolerances
+from sdpfeas.drivers.certified_program import CertifiedProgram, Settings
+from sdpfeas.drivers.isolation import make_available
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import BackendError, LimitError, ProblemError
-from sdpfeas.families.level_set import LevelSet
 from sdpfeas.notebook import Card
 from sdpfeas.numerics.exact_arithmetic import READERS, Reading, as_reading
 from sdpfeas.numerics.limits import limited
@@ -42,6 +38,7 @@ from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.presolve import merge_opposite_columns
 from sdpfeas.problem.reductions.redundant_rows import MAX_ROWS, DropRedundantRows, independent_rows
 from sdpfeas.problem.reductions.split import Part, split_parts
+from sdpfeas.problem.rows import Stacked
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.verifier.exact_simplex import exact_vertex, is_tiny_polyhedron
 from sdpfeas.verifier.results import Result
@@ -207,7 +204,10 @@ def optimum(
     except (LimitError, ProblemError) as error:
         found = _unproved(f"the numbers as {read_mode}: {error}", deadline)
         return replace(found, sense=goal.sense, reading=read_mode)
-    settings = _Settings(solver, tol, absolute_tol * float(factor), dict(options or {}), deadline)
+    require_tolerances(tol, absolute_tol)
+    found_solver = find_solver(solver)
+    backend = make_available(found_solver, dict(options or {}))
+    settings = Settings(found_solver, backend, tol, absolute_tol * float(factor), deadline)
     try:
         found = _maximum(read.problem, terms, settings)
     except LimitError as error:
@@ -236,18 +236,7 @@ def optimum(
     )
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """Settings of a bracket; ``absolute_tol`` is in the units of the scaled objective."""
-
-    solver: Any
-    tol: float
-    absolute_tol: float
-    options: dict[str, Any]
-    deadline: Deadline
-
-
-def _maximum(problem: FeasibilityProblem, terms: Point, settings: _Settings) -> Optimum:
+def _maximum(problem: FeasibilityProblem, terms: Point, settings: Settings) -> Optimum:
     """Bracket ``max <terms, X>`` by the first reduction or method that applies."""
     if not any(part.any() for part in terms):
         return _maximum_of_zero(problem, settings)
@@ -279,14 +268,14 @@ def _infeasible(proof: Result, deadline: Deadline) -> Optimum:
     return Optimum(-math.inf, -math.inf, None, None, "max", True, reason, deadline.elapsed, proof)
 
 
-def _infeasible_as_given(found: Optimum, problem: FeasibilityProblem, settings: _Settings) -> Optimum:
+def _infeasible_as_given(found: Optimum, problem: FeasibilityProblem, settings: Settings) -> Optimum:
     """Prove infeasibility of a problem itself, given the proof for a reduction of it, if possible."""
     whole = solve(problem, settings.solver, time_limit=settings.deadline.limit, rigorous=True)
     proved = whole.check.verdict is Verdict.INFEASIBLE
     return replace(found, infeasible=whole if proved else found.infeasible, multipliers=None)
 
 
-def _maximum_of_zero(problem: FeasibilityProblem, settings: _Settings) -> Optimum:
+def _maximum_of_zero(problem: FeasibilityProblem, settings: Settings) -> Optimum:
     """Return the maximum of a zero objective: zero, if the problem is feasible."""
     deadline = settings.deadline
     found = solve(problem, settings.solver, time_limit=deadline.limit, rigorous=True)
@@ -300,7 +289,7 @@ def _maximum_of_zero(problem: FeasibilityProblem, settings: _Settings) -> Optimu
 
 
 def _sum_of_parts(
-    problem: FeasibilityProblem, terms: Point, parts: list[Part], settings: _Settings
+    problem: FeasibilityProblem, terms: Point, parts: list[Part], settings: Settings
 ) -> Optimum:
     """Add the brackets of parts that share no variable; parts without an objective only need a point."""
     share = replace(settings, absolute_tol=settings.absolute_tol / len(parts))
@@ -332,9 +321,9 @@ def _sum_of_parts(
     )
 
 
-def _tiny_polyhedron(problem: FeasibilityProblem, terms: Point, settings: _Settings) -> Optimum | None:
+def _tiny_polyhedron(problem: FeasibilityProblem, terms: Point, settings: Settings) -> Optimum | None:
     """Maximise over a tiny polyhedron by the exact simplex method; None if it is not one, or infeasible."""
-    if settings.solver != "auto" or not is_tiny_polyhedron(problem):
+    if not settings.automatic or not is_tiny_polyhedron(problem):
         return None
     with limited(settings.deadline), suppress(LimitError):
         found = exact_vertex(problem, terms)
@@ -348,36 +337,107 @@ def _tiny_polyhedron(problem: FeasibilityProblem, terms: Point, settings: _Setti
     return None
 
 
-def _by_programs(problem: FeasibilityProblem, terms: Point, settings: _Settings) -> Optimum:
-    """Bracket the maximum by perturbed programs, then by infeasibility or by bisection over levels."""
+def _by_programs(problem: FeasibilityProblem, terms: Point, settings: Settings) -> Optimum:
+    """Bracket the maximum by a certified program: the dual of LMIs alone, else the slack form."""
     deadline = settings.deadline
     with limited(deadline):
         joined = merge_opposite_columns(problem, terms)
-        slacks = joined.problem.slack_form
-    inner = slacks.problem
-    slack_terms = [np.zeros(block.shape) for block in inner.sets[len(joined.problem.sets) :]]
-    inner_terms = (*joined.terms(terms), *slack_terms)
-    # The rows of LMIs alone define their slacks, and are independent.
-    independent = _independent(inner, not has_only_lmis(joined.problem), deadline)
-    search, reason = _perturbed_programs(joined.problem, independent.problem, inner_terms, settings)
-    bracket = search.bracket
-    if not bracket.closed and not search.deadline.expired and isinstance(search.backend, Auto):
-        if not math.isfinite(bracket.lower):
-            found = solve(problem, search.solver, time_limit=search.deadline.limit, rigorous=True)
-            if found.check.verdict is Verdict.INFEASIBLE:
-                return _infeasible(found, deadline)
-        reason = _bisect_levels(search, reason)
-    y = bracket.certificate
+    inner, inner_terms = joined.problem, joined.terms(terms)
+    with limited(deadline):
+        found = (_dual_of_lmis if has_only_lmis(inner) else _slack_form)(inner, inner_terms, settings)
+    bracket, y = found.bracket, found.multipliers
+    if not (bracket.closed or deadline.expired or math.isfinite(bracket.lower)) and settings.automatic:
+        whole = solve(problem, settings.solver, time_limit=deadline.limit, rigorous=True)
+        if whole.check.verdict is Verdict.INFEASIBLE:
+            return _infeasible(whole, deadline)
     return Optimum(
         bracket.lower,
         bracket.upper,
-        None if bracket.point is None else joined.point(slacks.point(bracket.point)),
-        None if y is None else slacks.multipliers(independent.multipliers(y[1:])),
+        None if found.point is None else joined.point(found.point),
+        y,
         "max",
         bracket.closed,
-        CLOSED if bracket.closed else reason,
+        CLOSED if bracket.closed else found.reason,
         deadline.elapsed,
     )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A bracket with the evidence of its ends, and the reason why it is not closed."""
+
+    bracket: Bracket
+    point: Point | None
+    multipliers: FloatArray | None
+    reason: str
+
+
+def _slack_form(problem: FeasibilityProblem, terms: Point, settings: Settings) -> _Found:
+    """Bracket ``max <terms, X>`` over the slack form of a problem."""
+    slacks = problem.slack_form
+    more = (np.zeros(block.shape) for block in slacks.problem.sets[len(problem.sets) :])
+    independent = _independent(slacks.problem, True, settings.deadline)
+    certified = _certified(ConicProgram(independent.problem, (*terms, *more)), settings, dual_needed=False)
+    reason = certified.solve()
+    bracket = certified.bracket
+    point, y = bracket.point, bracket.certificate
+    return _Found(
+        bracket,
+        None if point is None else slacks.point(point),
+        None if y is None else slacks.multipliers(independent.multipliers(y)),
+        reason,
+    )
+
+
+def _dual_of_lmis(problem: FeasibilityProblem, terms: Point, settings: Settings) -> _Found:
+    """Bracket ``max c'x`` over LMIs ``F(x) = F_0 + sum_i x_i F_i`` in free variables by the dual program.
+
+    The dual maximises ``<-F_0, Y>`` over ``Y`` in the cones with ``<F_i, Y> = -c_i``. By weak duality
+    ``c'x <= -<-F_0, Y>``, and dual multipliers ``y`` of it are a point ``x = -y`` of the LMIs. Dependent rows
+    exist unless ``x`` is unique.
+    """
+    right = -np.concatenate(terms)
+    dual = FeasibilityProblem([lmi.set for lmi in problem.lmis], _dual_rows(problem), right, right)
+    independent = _independent(dual, True, settings.deadline)
+    objective = tuple(-lmi.constant for lmi in problem.lmis)
+    certified = _certified(ConicProgram(independent.problem, objective), settings, dual_needed=True)
+    reason = certified.solve()
+    own, y = certified.bracket, certified.bracket.certificate
+    bracket = Bracket(own.family, own.tol, own.absolute_tol, 0.0 - own.upper, 0.0 - own.lower)
+    cuts = np.cumsum([block.n for block in problem.sets])[:-1]
+    return _Found(
+        bracket,
+        None if y is None else tuple(np.split(-independent.multipliers(y), cuts)),
+        None if own.point is None else np.concatenate([part.reshape(-1) for part in own.point]),
+        reason,
+    )
+
+
+def has_only_lmis(problem: FeasibilityProblem) -> bool:
+    """Whether a problem consists of LMIs into cones in free variables, without rows."""
+    cones = all(block.free for block in problem.sets) and all(lmi.set.cone for lmi in problem.lmis)
+    return bool(problem.lmis) and not problem.m and cones
+
+
+def _dual_rows(problem: FeasibilityProblem) -> list[Any]:
+    """Return the coefficients of every LMI, one row per unknown."""
+    out = []
+    for lmi in problem.lmis:
+        parts = lmi.coefficients
+        out.append(parts[0] if len(parts) == 1 else Stacked(parts))
+    return out
+
+
+def _certified(program: ConicProgram, settings: Settings, *, dual_needed: bool) -> CertifiedProgram:
+    """Return the certified program for these settings."""
+
+    def bracket_maximum(smaller: ConicProgram) -> tuple[float, float, Point | None]:
+        found = _maximum(smaller.problem, smaller.objective, settings)
+        return found.lower, found.upper, found.point
+
+    if not settings.backend.maximises:
+        raise BackendError(f"backend {settings.backend.name!r} takes no objective")
+    return CertifiedProgram(program, settings, bracket_maximum, dual_needed)
 
 
 def _independent(problem: FeasibilityProblem, wanted: bool, deadline: Deadline) -> DropRedundantRows:
@@ -387,58 +447,6 @@ def _independent(problem: FeasibilityProblem, wanted: bool, deadline: Deadline) 
         with limited(deadline), suppress(LimitError):
             return independent_rows(problem)
     return DropRedundantRows(problem, problem, None, np.arange(problem.m), {})
-
-
-def _perturbed_programs(
-    problem: FeasibilityProblem, inner: FeasibilityProblem, terms: Point, settings: _Settings
-) -> tuple[ThresholdSearch, str]:
-    """Solve perturbed programs: the dual of LMIs alone, else the slack form. Returns the stop reason too."""
-    deadline = settings.deadline
-    family: LevelSet
-    with limited(deadline):
-        if has_only_lmis(problem):
-            free_terms = terms[: len(problem.sets)]
-            family = LmiLevels(problem, free_terms, lambda dual: _independent(dual, True, deadline))
-        else:
-            rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
-            family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
-    tolerances = settings.tol, settings.absolute_tol
-    search = ThresholdSearch(family, settings.solver, *tolerances, deadline.limit, None, settings.options)
-
-    def bracket_maximum(program: ConicProgram) -> tuple[float, float, Point | None]:
-        found = _maximum(program.problem, program.objective, settings)
-        return found.lower, found.upper, found.point
-
-    if not search.backend.maximises:
-        raise BackendError(f"backend {search.backend.name!r} takes no objective")
-    with search.running():
-        if isinstance(family, LmiLevels):
-            programs = PerturbedPrograms(
-                search, family.dual, family.dual_terms, bracket_maximum, family.from_dual
-            )
-        else:
-            programs = PerturbedPrograms(search, inner, terms, bracket_maximum)
-        return search, programs.solve()
-
-
-def _bisect_levels(search: ThresholdSearch, reason: str) -> str:
-    """Bisect over the levels of the objective if an end is open; return the stop reason."""
-    bracket = search.bracket
-    if math.isfinite(bracket.lower) and math.isfinite(bracket.upper):
-        return reason
-    limit = search.deadline.limit
-    inner = ThresholdSearch(search.family, search.solver, bracket.tol, bracket.absolute_tol, limit, None, {})
-    inner.start_from(
-        bracket.lower if math.isfinite(bracket.lower) else None,
-        bracket.upper if math.isfinite(bracket.upper) else None,
-        proven=True,
-    )
-    found = inner.run()
-    if found.point is not None:
-        bracket.raise_lower(found.lower, found.point)
-    if found.certificate is not None:
-        bracket.reduce_upper(found.upper, found.certificate)
-    return found.reason
 
 
 def _round_down(value: float, factor: Fraction, offset: Fraction) -> float:

@@ -75,6 +75,28 @@ def shift_up(bound: FloatArray | float, exponent: np.ndarray | int) -> FloatArra
     return np.where((array != 0.0) & (moved < TINY), np.nextafter(moved, np.inf), moved)
 
 
+#: Factor of Veltkamp's splitting of a double into two halves of 26 bits.
+SPLITTER = 2.0**27 + 1.0
+
+
+def two_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return ``p`` and ``e`` with ``p + e = a b`` (Dekker 1971), up to ``4 TINY`` where a product underflows.
+
+    Both are not finite where a product or its parts overflow.
+    """
+    with np.errstate(all="ignore"):
+        product = a * b
+        (high_a, low_a), (high_b, low_b) = _halves(a), _halves(b)
+        return product, low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
+
+
+def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Split doubles into halves whose products are exact."""
+    scaled = SPLITTER * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
 def sqrt_upper(number: float) -> float:
     """Upper bound of a square root."""
     return math.nextafter(math.sqrt(number), math.inf)

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import TINY, inflate, norm_upper, product_up, sqrt_upper, sum_up
+from sdpfeas.numerics.rounding import TINY, UNIT, inflate, norm_upper, product_up, sqrt_upper, sum_up
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse
@@ -298,22 +298,43 @@ OUT_OF_REACH = 0.5
 SHORT_CORRECTION = 1e-9
 
 
+def enclose_slack(rows: Rows, y: FloatArray, terms: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return ``terms + A*y`` on one block, with a proven radius for every entry."""
+    if rows.empty and terms is not None:
+        return terms, np.zeros(terms.shape)
+    value, error = rows.enclose_adjoint(y)
+    if terms is None or not terms.any():
+        return value, error
+    total = value + terms
+    rounded = (value != 0.0) & (terms != 0.0)
+    return total, sum_up(error, np.where(rounded, product_up(2.0 * UNIT, np.abs(total)), 0.0))
+
+
 class FreeColumns:
-    """The columns of all Free blocks, on which ``A*y`` must vanish exactly.
+    """The columns of all Free blocks, on which ``A*y``, or ``terms + A*y``, must vanish exactly.
 
     The correction of a multiplier is weighted by how far it may move: one with a restricted sign by its own
     size, so that a correction shorter than one keeps the sign; all others by the largest size.
     """
 
-    def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
+    def __init__(self, problem: FeasibilityProblem, y: FloatArray, terms: Point | None = None) -> None:
         self._problem = problem
         self._y = y
-        self._parts = [rows for _, block, rows in problem.blocks() if block.free and not rows.empty]
-        enclosed = [rows.enclose_adjoint(y) for rows in self._parts]
+        used = [
+            (rows, None if terms is None else terms[b])
+            for b, block, rows in problem.blocks()
+            if block.free and not (rows.empty and (terms is None or not terms[b].any()))
+        ]
+        self._parts, self._terms = [rows for rows, _ in used], [c for _, c in used]
+        enclosed = [enclose_slack(rows, y, c) for rows, c in used]
         #: Upper bounds of |A*y| on the free entries.
         self.residual = np.concatenate([inflate(np.abs(g) + e, 4) for g, e in enclosed] or [np.zeros(0)])
         #: Whether these vanish up to a few times the rounding error.
         self.met = all(bool(np.all(np.abs(g) <= MET_RADII * e)) for g, e in enclosed)
+
+    def _value(self, k: int, y: FloatArray) -> FloatArray:
+        value, c = self._parts[k].adjoint(y), self._terms[k]
+        return value if c is None else np.asarray(value + c)
 
     @cached_property
     def weight(self) -> FloatArray:
@@ -418,7 +439,7 @@ class FreeColumns:
         # The condition of the Gram matrix is the square of that of its columns, which may be regular.
         fine = None if self._gram.smallest_lower > 0.0 else self._orthonormal
         for _ in range(2):
-            g = np.concatenate([rows.adjoint(y) for rows in self._parts])
+            g = np.concatenate([self._value(k, y) for k in range(len(self._parts))])
             if fine is not None and fine.usable:
                 y = y - self.weight * fine.shortest(g)
             else:

@@ -19,15 +19,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     TINY,
+    UNIT,
     difference_down,
     gamma,
     inflate,
@@ -35,12 +38,13 @@ from sdpfeas.numerics.rounding import (
     product_up,
     sum_lower,
     sum_up,
+    two_product,
 )
 from sdpfeas.problem.lmi import LMI, mirrored
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
-from sdpfeas.problem.rows.base import dense_array
+from sdpfeas.problem.rows.base import dense_array, stored_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import (
     MAX_DENSE_ROWS,
@@ -49,6 +53,7 @@ from sdpfeas.verifier.equality_correction import (
     FreeColumns,
     Movable,
     correction_systems,
+    enclose_slack,
 )
 from sdpfeas.verifier.gram import BOUND_SHARE
 from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
@@ -69,8 +74,9 @@ DEFAULTS = Tolerances()
 #: Values with a proven radius for each.
 Enclosed = tuple[FloatArray, FloatArray]
 
-#: Row values, their radii, and the sums of the magnitudes of their terms.
-EnclosedRows = tuple[FloatArray, FloatArray, FloatArray]
+#: Bound of the displacement of a block: a Frobenius norm, or one weight per entry of a vector, to be
+#: multiplied by a vector of norm at most one.
+Step = float | FloatArray
 
 #: The local metric is tried only if every equality residual is below this share of its terms; a larger
 #: residual needs a repair first.
@@ -79,38 +85,122 @@ MAX_RESIDUAL_SHARE = 1e-7
 #: The same for ``SPARSE_PRODUCT_ROWS`` equality rows or more: then a repair costs less than the metric.
 MAX_RESIDUAL_SHARE_OF_MANY = 1e-11
 
+#: Most entries of the rows for residuals that are rounded once: about a second.
+MAX_ACCURATE_ENTRIES = 5e6
+
 
 def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances = DEFAULTS) -> Outcome:
     """Prove that an exact solution exists at or near ``point``; matrices must be exactly symmetric."""
+    return _existence(problem, point, tolerances)[0]
+
+
+def prove_value(
+    problem: FeasibilityProblem,
+    terms: Point,
+    point: Point,
+    guide: FloatArray | None = None,
+    tolerances: Tolerances = DEFAULTS,
+) -> float | None:
+    """Prove a lower bound of ``<terms, X>`` at an exact solution ``X`` at or near ``point``; None on failure.
+
+    The bound is the enclosed value at ``point`` less the most that it changes over the displacement ``D`` of
+    the existence proof. ``A(D)`` is the residual ``r`` in the equality rows, so for any multipliers ``y`` of
+    them ``<terms, D> = <terms + A*y, D> - y'r``. With ``guide`` near the optimal multipliers both terms are
+    small: where ``D`` may be large the dual slack ``-(terms + A*y)`` is not.
+    """
+    outcome, point, moved = _existence(problem, point, tolerances, accurate=True)
+    if not outcome.proven:
+        return None
+    slip = float(sum_up(0.0, *(moved.slope(b, c) for b, c in enumerate(terms))))
+    if guide is not None and np.isfinite(guide).all() and moved.residual is not None:
+        y = np.where(problem.equality, guide, 0.0)
+        products = product_up(np.abs(y[problem.equality]), moved.residual)
+        parts = [float(inflate(np.sum(products), products.size))]
+        for b, (rows, c) in enumerate(zip(problem.rows, terms, strict=True)):
+            parts.append(moved.slope(b, *enclose_slack(rows, y, c)))
+        slip = min(slip, float(sum_up(0.0, *parts)))
+    value = math.nextafter(inner_product_lower(terms, point) - slip, -math.inf)
+    return value if math.isfinite(value) else None
+
+
+def inner_product_lower(terms: Point, point: Point) -> float:
+    """Lower bound of ``<terms, point>``; minus infinity if it overflows."""
+    products, count = list[float](), 0
+    for c, x in zip(terms, point, strict=True):
+        used = c != 0.0
+        found, error = two_product(c[used], x[used])
+        products += found.tolist()
+        products += error.tolist()
+        count += found.size
+    try:
+        total = math.fsum(products)
+    except (OverflowError, ValueError):
+        return -math.inf
+    lost = sum_up(product_up(2.0 * UNIT, abs(total)), 4.0 * count * TINY)
+    found_lower = float(difference_down(total, lost))
+    return found_lower if math.isfinite(found_lower) else -math.inf
+
+
+def _existence(
+    problem: FeasibilityProblem, point: Point, tolerances: Tolerances, accurate: bool = False
+) -> tuple[Outcome, Point, Displacement]:
+    """Prove that an exact solution exists near a point: the outcome, the starting point and the distance.
+
+    With ``accurate`` the distance is bounded from residuals rounded once, also if a proof needs none.
+    """
+    moved = Displacement([math.inf] * len(problem.sets))
     if not all(np.isfinite(x).all() for x in point):
-        return refuse("the point holds NaN or infinity")
+        return refuse("the point holds NaN or infinity"), point, moved
     point = tuple(
         _clip_negative(x, tolerances.snap) if block.cone and block.entrywise else x
         for block, x in zip(problem.sets, point, strict=True)
     )
-    value, radius, size = enclose_rows(problem, point)
-    if not (np.isfinite(value).all() and np.isfinite(radius).all()):
-        return refuse("the row values overflow")
+    rows = EnclosedRows(problem, point)
+    if not (np.isfinite(rows.value).all() and np.isfinite(rows.radius).all()):
+        return refuse("the row values overflow"), point, moved
     lmis = [lmi.enclose(point) for lmi in problem.lmis]
     if not all(np.isfinite(part).all() for both in lmis for part in both):
-        return refuse("the values of the LMIs overflow")
-    best = refuse("no existence proof was attempted")
-    enclosed = value, radius, size
-    for system in _candidate_systems(problem, point, enclosed):
-        outcome = _prove_with(problem, point, enclosed, lmis, system, tolerances)
+        return refuse("the values of the LMIs overflow"), point, moved
+    outcome = refuse("no existence proof was attempted")
+    for system in _candidate_systems(problem, point, rows):
+        outcome, moved = _prove_with(problem, point, rows, lmis, system, tolerances, accurate)
         if outcome.proven:
-            return outcome
-        best = outcome
-    return best
+            break
+    return outcome, point, moved
+
+
+@dataclass
+class Displacement:
+    """Bounds of the displacement of every block from a point to the exact solution near it.
+
+    ``parts`` holds the blocks that move in the metric of the point, ``local`` the length of their step.
+    """
+
+    moved: list[Step]
+    parts: dict[int, CongruenceBlock] = field(default_factory=dict)
+    local: float = 0.0
+    #: Upper bounds of the residuals of the equality rows; None without an accurate bound.
+    residual: FloatArray | None = None
+
+    def slope(self, b: int, array: FloatArray, error: FloatArray | float = 0.0) -> float:
+        """Bound the change on block ``b`` of the product with an array within ``error`` of ``array``."""
+        if not np.any(self.moved[b]):
+            return 0.0
+        coarse = norm_upper(product_up(sum_up(np.abs(array), error), self.moved[b]))
+        part = self.parts.get(b)
+        if part is None or not math.isfinite(coarse) or not array.any():
+            return coarse
+        lost = product_up(norm_upper(np.broadcast_to(error, array.shape)), part.reach)
+        return min(coarse, float(product_up(self.local, sum_up(part.slope(array), lost))))
 
 
 def _candidate_systems(
-    problem: FeasibilityProblem, point: Point, enclosed: EnclosedRows
+    problem: FeasibilityProblem, point: Point, rows: EnclosedRows
 ) -> Iterator[CorrectionSystem | MetricSystem]:
     """Yield linear systems for the least-norm correction of the equality rows, the cheapest first."""
     yield from correction_systems(problem, point)
     index = problem.equality_rows
-    value, radius, size = (part[index] for part in enclosed)
+    value, radius, size = (part[index] for part in (rows.value, rows.radius, rows.size))
     share = MAX_RESIDUAL_SHARE if index.size < SPARSE_PRODUCT_ROWS else MAX_RESIDUAL_SHARE_OF_MANY
     missed = np.abs(value - problem.lower[index]) > share * (size + np.abs(problem.lower[index])) + radius
     if missed.any():
@@ -126,87 +216,136 @@ def _clip_negative(x: FloatArray, snap: float) -> FloatArray:
     return np.maximum(x, 0.0) if norm_upper(low) <= snap * norm_upper(x) < math.inf else x
 
 
-def enclose_rows(problem: FeasibilityProblem, point: Point) -> EnclosedRows:
-    """Return the row values, a proven radius for each, and the sums of the magnitudes of their terms."""
-    total, radius, size = (np.zeros(problem.m) for _ in range(3))
-    for rows, x in zip(problem.rows, point, strict=True):
-        if not rows.empty:
-            value, error = rows.enclose_apply(x)
-            total += value
-            size += np.abs(value)
-            radius = sum_up(radius, error)
-    k = len(problem.sets) + 2
-    return total, sum_up(radius, product_up(gamma(k), inflate(size, k))), size
+class EnclosedRows:
+    """Row values at a point: ``value`` with the proven ``radius`` of each, and ``size``, the sums of the
+    magnitudes of their terms.
+    """
+
+    def __init__(self, problem: FeasibilityProblem, point: Point) -> None:
+        self._problem, self._point = problem, point
+        total, radius, size = (np.zeros(problem.m) for _ in range(3))
+        for rows, x in zip(problem.rows, point, strict=True):
+            if not rows.empty:
+                value, error = rows.enclose_apply(x)
+                total += value
+                size += np.abs(value)
+                radius = sum_up(radius, error)
+        k = len(problem.sets) + 2
+        self.value, self.size = total, size
+        self.radius = sum_up(radius, product_up(gamma(k), inflate(size, k)))
+
+    @cached_property
+    def missed(self) -> FloatArray:
+        """Upper bounds of the residuals of the equality rows, from the enclosures."""
+        equal = self._problem.equality
+        return inflate(np.abs(self.value[equal] - self._problem.lower[equal]) + self.radius[equal], 4)
+
+    @cached_property
+    def accurately_missed(self) -> FloatArray | None:
+        """The same from residuals that are rounded once; None if the rows are not stored or too large.
+
+        The radius of an enclosure grows with the number of terms of a row. At a point that satisfies its rows
+        up to rounding it is a hundred to a thousand times the residual.
+        """
+        problem, index = self._problem, self._problem.equality_rows
+        touching = [(rows, x) for rows, x in zip(problem.rows, self._point, strict=True) if not rows.empty]
+        entries = sum(rows.entries for rows, _ in touching)
+        if entries > MAX_ACCURATE_ENTRIES or not all(only_stored(rows) for rows, _ in touching):
+            return None
+        guard("residuals rounded once", 40.0 * WRITE_FLOPS * entries, memory=150.0 * entries)
+        places, terms = [np.arange(index.size)], [-problem.lower[index]]
+        for rows, x in touching:
+            table = rows.select(index).to_csr()
+            products = two_product(table.data, x.reshape(-1)[table.indices])
+            places += 2 * [stored_rows(table)]
+            terms += products
+        place, term = np.concatenate(places), np.concatenate(terms)
+        order = np.argsort(place, kind="stable")
+        ends = np.cumsum(np.bincount(place, minlength=index.size))
+        term = term[order]
+        if not np.isfinite(term).all():
+            return None
+        flat, start, sums = term.tolist(), 0, np.empty(index.size)
+        for k, end in enumerate(ends.tolist()):
+            sums[k] = math.fsum(flat[start:end])
+            start = end
+        counts = np.diff(ends, prepend=0)
+        return sum_up(inflate(np.abs(sums), 2), np.where(counts > 1, 4.0 * counts * TINY, 0.0))
 
 
 def _prove_with(
     problem: FeasibilityProblem,
     point: Point,
-    enclosed: EnclosedRows,
+    rows: EnclosedRows,
     lmis: list[Enclosed],
     system: CorrectionSystem | MetricSystem,
     tolerances: Tolerances,
-) -> Outcome:
-    """Apply Theorem 5 with one correction system.
+    accurate: bool,
+) -> tuple[Outcome, Displacement]:
+    """Apply Theorem 5 with one correction system: the outcome, and how far the exact solution may be.
 
     Blocks outside the system stay fixed, up to the distance ``snapped_distance`` to an exact member of their
     set. ``local`` bounds the length of the least-norm correction in units of the distance to the boundary, so
     ``local < 1`` keeps the corrected blocks inside. ``drift`` bounds the change of every row value, ``moved``
     the displacement of every block.
     """
-    value, radius, terms = enclosed
-    equal = problem.equality
+    value, radius, equal = rows.value, rows.radius, problem.equality
     drift = np.zeros(problem.m)
-    moved: list[float | FloatArray] = [0.0] * len(problem.sets)
+    moved: list[Step] = [0.0] * len(problem.sets)
+    displacement = Displacement(moved)
     for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
         if b in system.blocks:
             continue
         eta = block.snapped_distance(x, tolerances.snap)
         if not math.isfinite(eta):
-            return refuse(f"block {problem.block_name(b)} is not provably in its set")
+            return refuse(f"block {problem.block_name(b)} is not provably in its set"), displacement
         moved[b] = eta
         drift = sum_up(drift, product_up(problem.upper_norms[b], eta))
     for b, apart in system.starts(point).items():
-        rows = problem.rows[b]
+        own = problem.rows[b]
         moved[b] = norm_upper(apart)
-        drift = drift if rows.empty else sum_up(drift, rows.magnitude_apply_upper(apart))
+        drift = drift if own.empty else sum_up(drift, own.magnitude_apply_upper(apart))
     local = 0.0
     if equal.any():
-        off = np.abs(value[equal] - problem.lower[equal])
-        local = system.correction_upper(inflate(off + radius[equal] + drift[equal], 4))
+        missed = sum_up(rows.missed, drift[equal])
+        local = system.correction_upper(missed)
+        if (accurate or local >= 1.0) and local < math.inf and rows.accurately_missed is not None:
+            missed = sum_up(rows.accurately_missed, drift[equal])
+            local = system.correction_upper(missed)
+        displacement.residual = missed
         if not math.isfinite(local):
             reason = "the equality rows are not provably independent on the blocks that can move"
-            return refuse(reason, dependent=True)
+            return refuse(reason, dependent=True), displacement
         if not local < 1.0:
-            return refuse(
-                "the equality rows are missed by more than the distance to the boundary allows "
-                f"({local:.3g} times)"
-            )
+            reason = "the equality rows are missed by more than the distance to the boundary allows"
+            return refuse(f"{reason} ({local:.3g} times)"), displacement
         size = max(norm_upper(x) for x in point)
-        met = bool(np.all(off <= MET_RADII * radius[equal]))
+        met = bool(np.all(np.abs(value[equal] - problem.lower[equal]) <= MET_RADII * radius[equal]))
         if not met and any(local * part.reach > tolerances.snap * size for part in system.parts):
-            return refuse(
-                f"the equality rows are missed by more than {tolerances.snap:g} of the size of the point"
-            )
+            reason = f"the equality rows are missed by more than {tolerances.snap:g} of the size of the point"
+            return refuse(reason), displacement
         drift = sum_up(drift, product_up(local, system.drift_upper(problem)))
         for part in system.parts:
             moved[part.block] = sum_up(moved[part.block], product_up(part.weight, local))
+            if isinstance(part, CongruenceBlock) and problem.sets[part.block].matrix:
+                displacement.parts[part.block], displacement.local = part, local
     slack = np.minimum(difference_down(value, problem.lower), difference_down(problem.upper, value))
     left = difference_down(slack, sum_up(radius, drift))[~equal]
     if not np.all(left >= 0.0):
         worst = np.flatnonzero(~equal)[int(np.argmin(left))]
-        return refuse(f"row {problem.row_name(int(worst))} is not provably within its bounds")
-    scale = (terms + largest_bound(problem))[~equal]
+        reason = f"row {problem.row_name(int(worst))} is not provably within its bounds"
+        return refuse(reason), displacement
+    scale = (rows.size + largest_bound(problem))[~equal]
     relative = np.divide(np.minimum(left, scale), scale, out=np.ones_like(left), where=scale > 0.0)
     margin = min(1.0 - local, float(np.min(relative, initial=1.0)))
     for j, (lmi, (middle, error)) in enumerate(zip(problem.lmis, lmis, strict=True)):
         slip = lmi_displacement(lmi, moved)
         if not lmi.set.proves_near(middle, error, slip):
-            return refuse(f"LMI {problem.lmi_name(j)} does not provably hold")
+            return refuse(f"LMI {problem.lmi_name(j)} does not provably hold"), displacement
         margin = min(margin, lmi_margin(lmi.set, middle, float(sum_up(norm_upper(error), slip))))
     where = "next to" if local > 0.0 or drift.any() or any(np.any(step) for step in moved) else "at"
     what = "every set, every row and every LMI holds" if lmis else "every set and every row holds"
-    return Outcome(True, margin, f"an exact solution lies {where} the point: {what}")
+    return Outcome(True, margin, f"an exact solution lies {where} the point: {what}"), displacement
 
 
 def prove_certificate(
@@ -233,7 +372,43 @@ def prove_certificate(
         return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
     if problem.lmis:
         return prove_lmi_certificate(problem, y, tolerances)
-    free = FreeColumns(problem, y)
+    sides = _certificate_sides(problem, y, tolerances)
+    if isinstance(sides, Outcome):
+        return sides
+    beta, support, scale, shift = sides
+    gap = float(difference_down(beta, support))
+    if not gap > 0.0:
+        return refuse(f"the two sides of the certificate do not provably differ (gap {gap:.3g})")
+    near = "the multipliers" if shift == 0.0 else "exact multipliers next to the given ones"
+    margin = min(gap / scale, 1.0) if scale > 0.0 else 1.0
+    return Outcome(True, margin, f"{near} rule out every point: the rows contradict each other")
+
+
+def prove_upper_bound(
+    problem: FeasibilityProblem, terms: Point, y: FloatArray, tolerances: Tolerances = DEFAULTS
+) -> float | None:
+    """Prove an upper bound of ``<terms, X>`` over all points of a problem without LMIs; None on failure.
+
+    For multipliers ``y`` of the right signs ``<terms, X> <= sum_b sigma_b((terms + A*y)_b) - beta(y)``.
+    """
+    if problem.lmis or not np.isfinite(y).all() or np.any(sign_violation(problem, y) > 0.0):
+        return None
+    sides = _certificate_sides(problem, y, tolerances, terms)
+    if isinstance(sides, Outcome):
+        return None
+    bound = -float(difference_down(sides[0], sides[1]))
+    return bound if math.isfinite(bound) else None
+
+
+def _certificate_sides(
+    problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances, terms: Point | None = None
+) -> tuple[float, float, float, float] | Outcome:
+    """Bound ``beta(y)`` from below and ``sum_b sigma_b((terms + A*y)_b)`` from above, or say why not.
+
+    Also returns the magnitude of both, and the length of the correction that makes ``terms + A*y`` vanish on
+    the Free blocks.
+    """
+    free = FreeColumns(problem, y, terms)
     shift = free.correction_upper()
     if not math.isfinite(shift):
         return refuse(
@@ -244,18 +419,19 @@ def prove_certificate(
             "A*y does not vanish on the free blocks: "
             f"an exact certificate may be {shift:.3g} of the size away"
         )
-    terms = problem.beta_terms(y)
-    lost = terms.size * TINY  # what underflow may have taken from the products
+    products = problem.beta_terms(y)
+    lost = products.size * TINY  # what underflow may have taken from the products
     slip = product_up(shift, free.bound_norm()) if shift else 0.0
-    beta = sum_lower(terms, float(sum_up(slip, lost)))
-    support_total, scale = 0.0, float(np.sum(np.abs(terms)))
+    beta = sum_lower(products, float(sum_up(slip, lost)))
+    support_total, scale = 0.0, float(np.sum(np.abs(products)))
     for b, block, rows in problem.blocks():
-        if rows.empty or block.free:
+        c = None if terms is None or not terms[b].any() else terms[b]
+        if block.free or (rows.empty and c is None):
             continue
-        g, error = rows.enclose_adjoint(y)
+        g, error = enclose_slack(rows, y, c)
         if not (np.isfinite(g).all() and np.isfinite(error).all()):
             return refuse("A*y overflows")
-        if shift == 0.0 and block.matrix and block.cone and rows.is_nonpositive(np.sign(y)):
+        if c is None and shift == 0.0 and block.matrix and block.cone and rows.is_nonpositive(np.sign(y)):
             continue  # a non-positive combination of squares: no eigenvalue is needed
         slip = float(product_up(shift, free.row_norm(b))) if shift else 0.0
         support, size = block.support_upper(g, error, slip, free.moves(b) if shift else None)
@@ -266,20 +442,11 @@ def prove_certificate(
             return refuse(f"block {problem.block_name(b)}: eigenvalues could not be enclosed")
         else:
             return refuse(f"A*y is not provably non-positive on block {problem.block_name(b)}")
-    gap = float(difference_down(beta, support_total))
-    if not gap > 0.0:
-        return refuse(f"the two sides of the certificate do not provably differ (gap {gap:.3g})")
-    near = "the multipliers" if shift == 0.0 else "exact multipliers next to the given ones"
-    margin = min(gap / scale, 1.0) if scale > 0.0 else 1.0
-    return Outcome(True, margin, f"{near} rule out every point: the rows contradict each other")
+    return beta, support_total, scale, shift
 
 
-def lmi_displacement(lmi: LMI, moved: list[float | FloatArray]) -> float:
-    """Bound the displacement of ``F(X)`` if every block moves by at most ``moved``.
-
-    ``moved`` holds for every block a Frobenius norm, or for a vector one weight per entry, to be multiplied
-    by a vector of norm at most one.
-    """
+def lmi_displacement(lmi: LMI, moved: list[Step]) -> float:
+    """Bound the displacement of ``F(X)`` if every block moves by at most ``moved``."""
     total = 0.0
     for rows, step in zip(lmi.coefficients, moved, strict=True):
         if not rows.empty and np.any(step):

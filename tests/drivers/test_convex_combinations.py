@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.drivers.perturbed_programs import provable_combination
+from sdpfeas.drivers.certified_program import combined_multipliers, combined_points
 from sdpfeas.problem.objective import ConicProgram
-from sdpfeas.verifier.rigorous import prove_point
+from sdpfeas.verifier.rigorous import prove_upper_bound, prove_value
 
 
 def corner(size: float) -> tuple[ConicProgram, tuple[np.ndarray], tuple[np.ndarray]]:
@@ -25,16 +25,32 @@ def corner(size: float) -> tuple[ConicProgram, tuple[np.ndarray], tuple[np.ndarr
 def test_a_point_on_the_boundary_becomes_provable(missed: float, size: float) -> None:
     program, (best,), deep = corner(size)
     off = best - missed * np.diag(np.arange(6.0))  # outside, and off its row
-    assert not prove_point(program.problem, (off,)).proven
-    found = provable_combination(program, (off,), deep, 1e-9 * size)
-    assert found is not None
-    assert prove_point(program.problem, found).proven
-    value = float(np.vdot(program.objective[0], found[0]))
-    # It costs what was allowed, or a few times the depth that is missing.
-    assert -size * (1e-9 + 1e3 * missed) * 1.001 <= value < 0.0
+    assert prove_value(program.problem, program.objective, (off,)) is None
+    values = [
+        prove_value(program.problem, program.objective, point)
+        for point in combined_points(program.problem, (off,), deep)
+    ]
+    # The first combination makes up for what is outside, and is not yet provable where nothing is.
+    value = next(value for value in values if value is not None)
+    assert -size * (1e-6 + 1e3 * missed) <= value < 0.0
 
 
-def test_nothing_is_pulled_where_nothing_is_lost_or_known() -> None:
+def test_multipliers_on_the_boundary_become_provable() -> None:
+    """``-(c + y I)`` is singular at the optimal y = 0, and definite below."""
+    program, _, _ = corner(1.0)
+    best, deep = np.array([1e-9]), np.array([-1.0])
+    assert prove_upper_bound(program.problem, program.objective, best) is None
+    bounds = [
+        prove_upper_bound(program.problem, program.objective, y)
+        for y in combined_multipliers(program, best, deep)
+    ]
+    bound = next(bound for bound in bounds if bound is not None)
+    assert 0.0 <= bound <= 1e-5
+
+
+def test_nothing_is_combined_where_nothing_is_known() -> None:
     program, best, deep = corner(1.0)
-    assert provable_combination(program, deep, best, 1e-9) is None  # the "deep" one is better
-    assert provable_combination(program, (np.full((6, 6), np.nan),), deep, 1e-9) is None
+    assert not list(combined_points(program.problem, best, (np.full((6, 6), np.nan),)))
+    # A point without depth makes up for nothing.
+    assert not list(combined_points(program.problem, (best[0] - 1e-9 * np.eye(6),), best))
+    assert len(list(combined_points(program.problem, deep, deep))) > 1

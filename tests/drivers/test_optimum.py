@@ -15,12 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.backends.inquiry import Progress
 from sdpfeas.cli import main
-from sdpfeas.drivers import perturbed_programs as programs
-from sdpfeas.drivers.bracket import Bracket
 from sdpfeas.families import planted
-from sdpfeas.families.threshold_bounds import Bound
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.sets import BlockSet
 
@@ -421,63 +417,6 @@ def test_free_variables_that_were_split_are_joined() -> None:
     assert found.point is not None
     assert found.point[1].min() >= 0.0
     assert np.allclose(split.apply(found.point), split.lower, atol=1e-6)
-
-
-@pytest.mark.parametrize("ends", [(-math.inf, math.inf), (-1.0, 100.0)], ids=["open", "wide"])
-@pytest.mark.parametrize("last", range(9))
-def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int, ends: tuple[float, float]) -> None:
-    """Iterates get better and lie less deep: of those that were passed the best provable one is found."""
-
-    class Family:
-        equality = np.zeros(1, dtype=bool)
-
-        def prove_lower(self, point: Any, above: float) -> Bound | None:
-            return Bound(float(point[0][0]), point) if point[0][0] <= last else None
-
-        def prove_upper(self, *_: Any) -> None:
-            return None
-
-        def recovered_points(self, *_: Any) -> list[Any]:
-            return []
-
-    bracket = Bracket(Family(), 1e-6, 1e-9, *ends)  # type: ignore[arg-type]
-    watch = programs.BacktrackingListener(bracket, lambda point, y: (point, y))
-    for k in range(9):
-        watch(Progress(k, 0.0, (np.array([float(k)]),), np.ones(1), gap=1.0))
-    watch.finish(sf.Claim())
-    assert (bracket.lower, bracket.upper) == (last, ends[1])
-
-
-def test_an_end_is_moved_towards_what_was_found_as_far_as_can_be_proved() -> None:
-    """A corner beside 0.3, of a matrix of trace 1, is at most 0.9; what is found is beyond it, both ways."""
-    rows = np.stack([np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])])
-    family = sf.families.LevelSet([sf.PSD(2)], [np.diag([1.0, 0.0])[None]], [rows], [1.0, 0.6], [1.0, 0.6])
-    bracket = Bracket(family, 1e-6, 0.0)
-    bracket.offer_point((np.array([[0.5, 0.3], [0.3, 0.5]]),))
-    bracket.offer_multipliers(np.array([1.0, -1.0, 0.0]))
-    assert (bracket.lower, bracket.upper) == pytest.approx((0.5, 1.0))
-    watch = programs.BacktrackingListener(bracket, lambda point, y: (point, y))
-    beyond = (np.array([[0.96, 0.3], [0.3, 0.04]]),), np.array([1.0, -1.125, 0.6])
-    watch.finish(sf.Claim(*beyond))
-    assert 0.87 < bracket.lower <= 0.9 <= bracket.upper < 0.93
-
-
-def test_candidates_that_are_malformed_prove_nothing_and_break_nothing() -> None:
-    family = sf.families.LevelSet([sf.Nonneg(1)], [np.ones((1, 1))], [np.ones((1, 1))], [0.0], [1.0])
-    bracket = Bracket(family, 1e-6, 0.0)
-    bracket.offer_point((np.array([0.5]),))
-    bracket.offer_multipliers(np.array([1.0, -1.0]))
-    before = bracket.lower, bracket.upper
-
-    def refuse(point: Any, y: Any) -> Any:
-        raise sf.errors.ClaimError("malformed")
-
-    watch = programs.BacktrackingListener(bracket, refuse)
-    watch._offer_latest_provable("lower")
-    watch._iterates.append(((np.ones(3),), np.ones(7)))
-    watch._offer_latest_provable("upper")
-    watch._search_line("lower", ((np.ones(3),), np.ones(7)))
-    assert (bracket.lower, bracket.upper) == before
 
 
 def test_a_problem_without_points_has_no_value() -> None:

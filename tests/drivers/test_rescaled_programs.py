@@ -8,7 +8,7 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.perturbed_programs import rescale_program
+from sdpfeas.drivers.certified_program import rescale_program
 from sdpfeas.problem.objective import ConicProgram
 
 

@@ -21,7 +21,7 @@ from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense
 from sdpfeas.verifier.equality_correction import FreeColumns
 from sdpfeas.verifier.numeric import _local_sizes, check_point
-from sdpfeas.verifier.rigorous import enclose_rows, prove_point
+from sdpfeas.verifier.rigorous import EnclosedRows, prove_point
 
 MODES = (
     {},
@@ -516,7 +516,7 @@ def test_rounding_in_a_row_counts_beside_what_it_is_off(n: int) -> None:
     narrow = 2.0**-48
     box, row = sf.SpectralBox(n, 1.0 - narrow, 1.0 + narrow), np.diag(np.resize([1.0, -1.0], n))
     point = (np.eye(n),)
-    _, (radius,), _ = enclose_rows(sf.FeasibilityProblem([box], [[row]], [0.0], [0.0]), point)
+    (radius,) = EnclosedRows(sf.FeasibilityProblem([box], [[row]], [0.0], [0.0]), point).radius
     assert radius > n * narrow  # the value of the row is at most n * narrow on the box
     problem = sf.FeasibilityProblem([box], [[row]], [-radius], [-radius])
     assert not prove_point(problem, point).proven

@@ -10,6 +10,8 @@ Besides x, u, y and z of the standard form there are tau, which multiplies b, c 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sdpfeas.backends.ipm.interior_point import NewtonSystem
@@ -28,6 +30,16 @@ START_FACTOR = 10.0
 #: Share of the iterate that a corrected point must keep in every cone to count as interior.
 INTERIOR_SHARE = 0.02
 
+#: Most steps of conjugate gradients that correct a solution, and the residual, relative to the solution, at
+#: which they end: rounding. A system that needs no more steps than this serves later solutions as well.
+CORRECTION_STEPS, RESIDUAL_NOISE, ANCHOR_STEPS = 20, 3e-16, 3
+
+#: Most steps of conjugate gradients that refine a direction, and the share of the residual that may be left.
+DIRECTION_STEPS, REFINED_SHARE = 10, 0.1
+
+#: Shares of the way from the last solution that was corrected accurately to one that was not.
+SEGMENT_SHARES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.5)
+
 #: Where mu is below this share of its first value and the condition number still above this, no strictly
 #: feasible point can be told from a boundary point in floating-point arithmetic.
 NO_INTERIOR_MU_SHARE, NO_INTERIOR_CONDITION = 1e-9, 1e7
@@ -37,8 +49,21 @@ NO_INTERIOR_MU_SHARE, NO_INTERIOR_CONDITION = 1e-9, 1e7
 #: feasible point, and about constant where there is one.
 SUSPECT_CONDITION, SUSPECT_GROWTH = 1e5, 0.5
 
+#: Factorised normal equations.
+Equations = DenseNormalEquations | SparseNormalEquations
+
 #: The variables x, u and y.
 Variables = tuple[FloatArray, FloatArray, FloatArray]
+
+
+@dataclass
+class _Anchor:
+    """An iterate with its normal equations, and the solution ``A x + B u = b`` corrected with them."""
+
+    equations: Equations
+    iterate: HkmIterate
+    x: FloatArray
+    u: FloatArray
 
 
 class SparseSystem(NewtonSystem):
@@ -62,7 +87,8 @@ class SparseSystem(NewtonSystem):
         self.dx, self.dz, self.dy, self.du = (np.zeros_like(v) for v in (self.x, self.z, self.y, self.u))
         self._proposed = self.iterate
         #: The factorised normal equations; None until :meth:`factorise` is called at the iterate.
-        self._equations: DenseNormalEquations | SparseNormalEquations | None = None
+        self._equations: Equations | None = None
+        self._anchor: _Anchor | None = None
         #: mu and condition number of the iterate and of the one before.
         self._conditioning = [(np.inf, np.inf)] * 2
         self.update_residuals()
@@ -203,6 +229,39 @@ class SparseSystem(NewtonSystem):
         self.dy, self.du = y + dtau * self._tau_y, u + dtau * self._tau_u
         self.dz = eta * self.r_dual - form.adjoint @ self.dy + dtau * form.c
         self.dx = target - it.apply_hkm(self.dz)
+        if corrected and not self.u.size and self._has_cost:
+            self._refine_direction(eta * self.r_primal + dtau * form.b)
+
+    def _refine_direction(self, right: FloatArray) -> None:
+        """Refine dx, dy and dz until ``A dx = right`` holds well enough.
+
+        Conjugate gradients on the normal equations, preconditioned by their factor: near the optimum they
+        are so ill-conditioned that solutions by the factor alone leave larger residuals than they remove.
+        """
+        form, noise = self.form, RESIDUAL_NOISE * float(np.linalg.norm(self.x))
+        enough = max(REFINED_SHARE * float(np.linalg.norm(self.r_primal)), noise)
+        direction, last = np.zeros(form.m), 0.0
+        residual = right - form.rows @ self.dx
+        for step in range(DIRECTION_STEPS):
+            if float(np.linalg.norm(residual)) <= enough:
+                return
+            w, _ = self._solve(residual, self.u)
+            product = float(residual @ w)
+            if step:
+                w = w + (product / last) * direction
+            last, direction = product, w
+            turn = form.adjoint @ w
+            change = self.iterate.apply_hkm(turn)
+            along = float(w @ (form.rows @ change))
+            if not (along > 0.0 and product > 0.0):
+                return
+            length = product / along
+            self.dy, self.dz, self.dx = (
+                self.dy + length * w,
+                self.dz - length * turn,
+                self.dx + length * change,
+            )
+            residual = right - form.rows @ self.dx
 
     def _tau_change(
         self, target: FloatArray, target_tau: float, eta: float, y: FloatArray, u: FloatArray
@@ -277,7 +336,7 @@ class SparseSystem(NewtonSystem):
     def solution(self) -> tuple[Point, FloatArray]:
         """Correct x and u, and y."""
         variables = self.x, self.u, self.y
-        x, u, _ = self._corrected(True, self.tau) or variables
+        x, u = self._corrected_accurately() or variables[:2]
         y = (self._corrected(False, self.tau) or variables)[2]
         scaled = x / self.tau, u / self.tau, y / self.tau
         return self.problem.point(*scaled), self.problem.multipliers(*scaled)
@@ -297,6 +356,61 @@ class SparseSystem(NewtonSystem):
         y = self.y + self._solve(rhs, self.r_free + change * form.f)[0]
         z = tau * form.c - form.adjoint @ y
         return (self.x, self.u, y) if self._interior(z, self.z) else None
+
+    def _corrected_accurately(self) -> tuple[FloatArray, FloatArray] | None:
+        """Return x and u near the iterate with ``A x + B u = b tau`` up to rounding; None if not interior."""
+        self.factorise()
+        assert self._equations is not None
+        x, u, steps = self._refine(self._equations, self.iterate, self.x, self.u)
+        inside, anchor = self._interior(x, self.x), self._anchor
+        if inside and steps < CORRECTION_STEPS:
+            if steps <= ANCHOR_STEPS:
+                self._anchor = _Anchor(self._equations, self.iterate, x / self.tau, u / self.tau)
+            return x, u
+        if anchor is None:
+            return (x, u) if inside else None
+        # The equations are too ill-conditioned in the metric of this iterate. In that of an earlier one they
+        # are not, and the segment from there to the corrected point is feasible.
+        x, u = (x, u) if inside else (self.x, self.u)
+        x, u, _ = self._refine(anchor.equations, anchor.iterate, x, u)
+        start, end = self.tau * anchor.x, self.tau * anchor.u
+        for share in SEGMENT_SHARES:
+            near = start + share * (x - start)
+            if bool(np.isfinite(near).all()) and in_interior(self.form, near):
+                return near, end + share * (u - end)
+        return None
+
+    def _refine(
+        self, equations: Equations, iterate: HkmIterate, x: FloatArray, u: FloatArray
+    ) -> tuple[FloatArray, FloatArray, int]:
+        """Correct x and u in the metric of an iterate; also return the number of steps to rounding level."""
+        form = self.form
+        right = form.b * self.tau
+        residual = right - form.rows @ x - form.free @ u
+        direction, last, least = np.zeros(form.m), 0.0, np.inf
+        for step in range(CORRECTION_STEPS):
+            w, du = equations.solve(residual, np.zeros_like(u))
+            product, length = float(residual @ w), 1.0
+            # Conjugate gradients from the second step on; plain refinement with free columns.
+            conjugate = bool(step) and not u.size
+            if conjugate and step > 1 and last > 0.0:
+                w = w + (product / last) * direction
+            last, direction = product, w
+            change = iterate.apply_hkm(form.adjoint @ w)
+            if conjugate:
+                along = float(w @ (form.rows @ change))
+                length = product / along if along > 0.0 else 1.0
+            x, u = x + length * change, u + length * du
+            residual = right - form.rows @ x - form.free @ u
+            size = float(np.linalg.norm(residual))
+            if size <= RESIDUAL_NOISE * float(np.linalg.norm(x)):
+                return x, u, step
+            if u.size and not size < REFINED_SHARE * least:
+                return x, u, step
+            least = min(size, least)
+            if not step and iterate is self.iterate and not self._interior(x, self.x):
+                break
+        return x, u, CORRECTION_STEPS
 
     def _interior(self, found: FloatArray, model: FloatArray) -> bool:
         """Whether ``found`` is interior with margin ``INTERIOR_SHARE`` relative to the rescaled ``model``."""

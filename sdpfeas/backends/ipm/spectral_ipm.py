@@ -42,7 +42,7 @@ from sdpfeas.problem.sets import SecondOrder
 
 __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 
-#: Over structured rows with a listener, the gap is closed to this share of the tolerance: where large terms
+#: With a listener, the gap is closed to this share of the tolerance: where large terms
 #: cancel, that much of the accuracy of a point is lost in a proved bound.
 LISTENER_GAP_SHARE = 1e-3
 
@@ -156,7 +156,8 @@ class SpectralIpm(FeasibilityBackend):
         claim, options = Claim(), self.options
         if _is_sparse(program):
             system = SparseSystem(_cheaper_form(program.problem, program.objective))
-            claim = optimise(system, inquiry, options.gap, options.max_iterations)
+            gap = options.gap * (LISTENER_GAP_SHARE if inquiry.has_listener else 1.0)
+            claim = optimise(system, inquiry, gap, options.max_iterations)
             final = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
             accurate = claim.info["gap"] < SPARSE_GAP_ACCEPTED and not inquiry.has_listener
             if claim.stop in final or accurate or not _retry_is_cheap(program.problem):

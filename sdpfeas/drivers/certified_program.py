@@ -1,0 +1,562 @@
+"""Bracket the maximum of a linear objective by one run of an interior-point method, both ends proved.
+
+For ``max <c, X>`` a feasible point proves a lower bound and dual multipliers prove an upper one. The iterates
+of an interior-point method lie inside the cones by a depth in proportion to the duality gap, and their
+residuals are of the size of rounding. So a proof succeeds at the iterate whose gap is within the tolerance:
+an exact solution exists near ``X`` (Theorem 5 of docs/mathematics.md), and ``-(c + A*y)`` is positive
+definite by one Cholesky factorisation (compare Jansson, Chaykin and Keil, "Rigorous error bounds for the
+optimal value in semidefinite programming", SIAM J. Numer. Anal. 2007). If the last iterate is not inside, a
+convex combination ``(1 - t) X + t X_int`` with a strictly feasible point is, and costs ``t <c, X - X_int>``.
+
+:class:`CertifiedProgram` is the method. If an end stays open it falls back on
+
+- the program on the minimal face, if there is no strictly feasible point (:func:`program_on_face`),
+- the program in rescaled coordinates ``X = L S L'``, if the interior is too thin for binary64
+  (:func:`rescale_program`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.backends.auto import Auto
+from sdpfeas.backends.base import FeasibilityBackend
+from sdpfeas.backends.dispatch import dispatch_program
+from sdpfeas.backends.facial.exposing_vectors import has_exposing_row
+from sdpfeas.backends.facial.facial_backend import Facial, reduce
+from sdpfeas.backends.inquiry import Inquiry, Listener, Progress
+from sdpfeas.backends.registry import Solver
+from sdpfeas.claims import Claim, Stop, Verdict
+from sdpfeas.deadline import Deadline
+from sdpfeas.drivers.bracket import CLOSED, WIDE, Bracket
+from sdpfeas.drivers.solve import solve
+from sdpfeas.errors import ClaimError, LimitError
+from sdpfeas.families.parametric_family import MonotoneFamily
+from sdpfeas.families.threshold_bounds import Bound
+from sdpfeas.numerics.limits import limited
+from sdpfeas.numerics.linalg import FloatArray, eigh
+from sdpfeas.numerics.threads import few_threads
+from sdpfeas.problem.objective import ConicProgram
+from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.rows import Stacked, as_rows
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.multiprecision import CongruenceProgram, ProvedPoint, fits_balls
+from sdpfeas.verifier.repair import moved_onto_rows
+from sdpfeas.verifier.results import Result
+from sdpfeas.verifier.rigorous import prove_upper_bound, prove_value
+
+#: A proof is attempted when the estimated width of the bracket is below this share of the tolerance, and
+#: again when it has shrunk by this ratio.
+ATTEMPT_SHARE, ATTEMPT_RATIO = 0.95, 0.3
+
+#: Most attempts while the backend runs.
+MAX_ATTEMPTS = 4
+
+#: Iterates of at least this many tolerances of estimated width serve as strictly feasible points.
+INTERIOR_TOLERANCES = 100.0
+
+#: Weights of the strictly feasible point in convex combinations: the least one, and the factor from one to
+#: the next. The first covers the part of the solution that is outside this many times.
+LEAST_WEIGHT, WEIGHT_GROWTH, OUTSIDE_FACTOR = 2.0**-40, 64.0, 2.0
+
+#: A value below this share of the terms it sums is treated as zero when the tolerance is relative.
+ZERO_VALUE_SHARE = 1e-6
+
+#: Share of the time left for a strictly feasible point, and the limit in multiples of one second plus the
+#: time of the program; a wide interior takes less.
+INTERIOR_TIME_SHARE, INTERIOR_TIME_FACTOR = 0.3, 2.0
+
+#: Share of the time left for facial reduction.
+FACIAL_TIME_SHARE = 0.3
+
+#: Share of the time left for a point in one set of rescaled coordinates.
+RESCALING_TIME_SHARE = 0.2
+
+#: Most rescalings; coordinates are good if the eigenvalues of a point are within this ratio of each other.
+MAX_RESCALINGS, MAX_CONDITION = 6, 1e3
+
+#: Eigenvalues of a point below this share of the largest are rounding errors.
+EIGENVALUE_NOISE = 1e-16
+
+
+class ProgramFamily(MonotoneFamily):
+    """Level sets of an objective: the threshold is the maximum.
+
+    Bounds are proved from one point or one vector of multipliers. ``guide`` holds multipliers near the
+    optimal ones: with them the objective hardly changes between a point and the exact one near it.
+    """
+
+    def __init__(self, program: ConicProgram) -> None:
+        self.program, self.problem, self.terms = program, program.problem, program.objective
+        self.sets, self.m = program.problem.sets, program.problem.m + 1
+        self.guide: FloatArray | None = None
+
+    def at(self, delta: float) -> FeasibilityProblem:
+        """Return the problem with the objective as its first row."""
+        problem = self.problem
+        rows = [
+            Stacked([as_rows(c[None], block, 1), rows])
+            for c, block, rows in zip(self.terms, problem.sets, problem.rows, strict=True)
+        ]
+        lower, upper = np.append(delta, problem.lower), np.append(np.inf, problem.upper)
+        return FeasibilityProblem(problem.sets, rows, lower, upper)
+
+    def estimate_delta(self, point: Point) -> float:
+        """Return the objective at a point."""
+        with np.errstate(all="ignore"):
+            return self.program.value(point)
+
+    def prove_lower(self, point: Any, above: float = -math.inf) -> Bound | None:
+        """Prove the value of an exact point near the given one."""
+        x = self.problem.point(point)
+        with np.errstate(all="ignore"):
+            if not self.estimate_delta(x) > above:
+                return Bound(-math.inf, x)
+            try:
+                value = prove_value(self.problem, self.terms, x, self.guide)
+            except np.linalg.LinAlgError:
+                return None
+        return None if value is None else Bound(value, x)
+
+    def prove_upper(
+        self, y: Any, near: float | None = None, push: float = 0.0, below: float = math.inf
+    ) -> Bound | None:
+        """Prove the bound of the dual program."""
+        z = np.asarray(y, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            z = np.where(sign_violation(self.problem, z) > 0.0, 0.0, z)
+            bound = prove_upper_bound(self.problem, self.terms, z)
+        return None if bound is None else Bound(bound, z)
+
+    def estimate_upper(self, y: FloatArray) -> float | None:
+        """Return the bound that multipliers prove if they are dual feasible; None for bounded sets."""
+        if any(block.bounded for block in self.sets):
+            return None
+        with np.errstate(all="ignore"):
+            return -float(np.sum(self.problem.beta_terms(y)))
+
+
+class ProofListener(Listener):
+    """Attempts to prove both ends once the estimated width of the bracket is within the tolerance.
+
+    ``interior`` is the last iterate that was farther from the optimum, and therefore deeper inside.
+    """
+
+    def __init__(self, bracket: Bracket, family: ProgramFamily) -> None:
+        super().__init__()
+        self._bracket, self._family = bracket, family
+        self._attempts, self._next = 0, ATTEMPT_SHARE
+        self.interior: tuple[Point, FloatArray] | None = None
+        self.last: tuple[Point, FloatArray] | None = None
+
+    def __call__(self, progress: Progress) -> bool:
+        """Attempt a proof if it is due; True stops the backend."""
+        point, y = progress.point, progress.certificate
+        if point is None or y is None:
+            return self._bracket.closed
+        tolerances = self._estimated_tolerances(progress)
+        if tolerances >= INTERIOR_TOLERANCES:
+            self.interior = point, y
+        if tolerances <= self._next and self._attempts < MAX_ATTEMPTS:
+            self._attempts += 1
+            self._next = ATTEMPT_RATIO * tolerances
+            self.offer(point, y)
+        self.last = point, y
+        return self._bracket.closed
+
+    def offered(self, point: Point | None, multipliers: FloatArray | None, gap: float | None) -> bool:
+        """Prove bounds from candidates that the backend selected."""
+        self.offer(point, multipliers)
+        return self._bracket.closed
+
+    def offer(self, point: Point | None, y: FloatArray | None) -> None:
+        """Prove a lower bound from a point, and an upper one from multipliers."""
+        # Malformed candidates prove nothing. If one proof is too expensive, the other may not be.
+        with suppress(ClaimError, LimitError):
+            self._family.guide = y
+            self._bracket.offer_point(point)
+        with suppress(ClaimError, LimitError):
+            if y is not None:
+                self._bracket.offer_multipliers(y)
+
+    def _estimated_tolerances(self, progress: Progress) -> float:
+        """Width of the bracket that an iterate would prove, in tolerances."""
+        point, y = progress.point, progress.certificate
+        assert point is not None
+        assert y is not None
+        try:
+            value, width = value_and_width(self._family.program, point, self._bracket)
+            upper = self._family.estimate_upper(y)
+        except (ClaimError, ValueError):
+            return math.inf
+        if upper is None:
+            return math.inf if progress.gap is None else 2.0 * abs(value) * progress.gap / width
+        found = abs(upper - value) / width
+        return found if math.isfinite(found) else math.inf
+
+
+def value_and_width(program: ConicProgram, point: Point, bracket: Bracket) -> tuple[float, float]:
+    """Return the value of a point, and the width that the tolerances allow around it."""
+    with np.errstate(all="ignore"):
+        parts = [c * x for c, x in zip(program.objective, point, strict=True)]
+        value, size = (sum(float(np.sum(part)) for part in each) for each in (parts, map(np.abs, parts)))
+        relative = bracket.tol * max(abs(value), ZERO_VALUE_SHARE * size)
+        return value, max(relative, bracket.absolute_tol)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a bracket; ``absolute_tol`` is in the units of the scaled objective."""
+
+    solver: Solver
+    backend: FeasibilityBackend
+    tol: float
+    absolute_tol: float
+    deadline: Deadline
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the backend is chosen by structure."""
+        return isinstance(self.backend, Auto) and not self.backend.options.order
+
+
+#: Brackets the maximum of a smaller program: the lower end, the upper end, and a point of the lower one.
+BracketMaximum = Callable[[ConicProgram], tuple[float, float, Point | None]]
+
+
+class CertifiedProgram:
+    """Maximise ``<objective, X>`` over a problem without LMIs, and prove both ends of the bracket.
+
+    ``bracket_maximum`` brackets the maximum of another program, such as the one on a face. If ``dual_needed``
+    an upper end counts only with multipliers of the problem itself, not of a face.
+    """
+
+    def __init__(
+        self,
+        program: ConicProgram,
+        settings: Settings,
+        bracket_maximum: BracketMaximum,
+        dual_needed: bool = False,
+    ) -> None:
+        self._program, self._problem, self._settings = program, program.problem, settings
+        self._bracket_maximum, self._dual_needed = bracket_maximum, dual_needed
+        self._family = ProgramFamily(program)
+        self.bracket = Bracket(self._family, settings.tol, settings.absolute_tol)
+        self._first_seconds = 0.0
+
+    def solve(self) -> str:
+        """Close the bracket; return the stop reason."""
+        bracket, deadline = self.bracket, self._settings.deadline
+        claim = Claim()
+        sides = [block.side for block in self._problem.sets if block.side]
+        try:
+            with few_threads(sides, self._problem.m):
+                reduced = has_exposing_row(self._problem) and self._solve_on_face()
+                if not bracket.closed:
+                    claim = self._run(ProofListener(bracket, self._family))
+                if not (bracket.closed or deadline.expired):
+                    if self._no_interior and not reduced:
+                        self._solve_on_face()
+                    self._solve_rescaled(claim)
+        except LimitError as error:
+            return str(error)
+        if bracket.closed:
+            return CLOSED
+        if deadline.expired:
+            return str(Stop.TIME_LIMIT)
+        if not (math.isfinite(bracket.lower) and math.isfinite(bracket.upper)):
+            return f"the problem or its dual may have no strictly feasible point ({claim.stop})"
+        return f"{claim.stop}; {WIDE}"
+
+    def _run(self, listener: ProofListener) -> Claim:
+        """Maximise with the backend, then prove what is still open from its last iterates."""
+        settings, problem = self._settings, self._problem
+        started = settings.deadline.elapsed
+        inquiry = Inquiry(problem, deadline=settings.deadline, wanted="margin", listener=listener)
+        try:
+            with limited(inquiry.limit):
+                claim = dispatch_program(settings.backend, self._program, inquiry)
+        except LimitError as error:
+            claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
+        self._first_seconds = settings.deadline.elapsed - started
+        with suppress(LimitError):
+            if not self.bracket.closed:
+                listener.offer(claim.point, claim.certificate)
+            if not self.bracket.closed and listener.last is not None:
+                listener.offer(*listener.last)
+            if claim.point is not None and claim.certificate is not None:
+                self._combine((claim.point, claim.certificate), listener.interior)
+        return claim
+
+    def _combine(self, found: tuple[Point, FloatArray], interior: tuple[Point, FloatArray] | None) -> None:
+        """Prove ends that are not close from convex combinations with strictly feasible evidence."""
+        bracket = self.bracket
+        value, width = value_and_width(self._program, found[0], bracket)
+        if not value - bracket.lower <= 0.5 * width:
+            done = interior is not None and self._combine_points(found[0], interior[0], value, width)
+            if not done and (inner := self._interior_point) is not None:
+                self._combine_points(found[0], inner, value, width)
+        if interior is not None and not bracket.upper - value <= 0.5 * width:
+            for y in combined_multipliers(self._program, found[1], interior[1]):
+                bracket.offer_multipliers(y)
+                if bracket.upper - value <= width:
+                    break
+
+    def _combine_points(self, found: Point, interior: Point, value: float, width: float) -> bool:
+        for point in combined_points(self._problem, found, interior):
+            self.bracket.offer_point(point)
+            if value - self.bracket.lower <= width:
+                return True
+        return False
+
+    @property
+    def _interior_point(self) -> Point | None:
+        found = self.feasibility
+        return None if self._no_interior else found.point
+
+    @property
+    def _no_interior(self) -> bool:
+        """Whether no strictly feasible point was found. One with a facial reduction certificate is not."""
+        found = self.feasibility
+        return found.verdict is not Verdict.FEASIBLE or found.check.chain is not None
+
+    @cached_property
+    def feasibility(self) -> Result:
+        """Result of the feasibility problem without the objective."""
+        deadline = self._settings.deadline
+        limit = min(INTERIOR_TIME_SHARE * deadline.left, INTERIOR_TIME_FACTOR * (self._first_seconds + 1.0))
+        return solve(self._problem, self._settings.solver, time_limit=max(limit, 1e-3), rigorous=True)
+
+    def _solve_on_face(self) -> bool:
+        """Bracket the program on the minimal face; whether there is a smaller one."""
+        found = program_on_face(self._problem, self._program.objective, self._settings.deadline)
+        if found is None:
+            return False
+        reduction, program = found
+        lower, upper, point = self._bracket_maximum(program)
+        if point is not None and math.isfinite(lower):
+            self.bracket.raise_lower(lower, reduction.point(point))
+        if not self._dual_needed:
+            # Multipliers on a face are not multipliers of the problem.
+            self.bracket.reduce_upper(upper, None)
+        return True
+
+    def _solve_rescaled(self, claim: Claim) -> None:
+        """Solve in rescaled coordinates and prove points in multiprecision, if the interior is thin."""
+        settings, bracket = self._settings, self.bracket
+        if bracket.closed or settings.deadline.expired or not fits_balls(self._problem):
+            return
+        rescaled = rescale_program(self._program, self._centres(claim), settings.solver, settings.deadline)
+        if rescaled is None:
+            return
+        found = rescaled.solve(settings.backend, settings.deadline)
+        if found.point is None or found.certificate is None:
+            return
+        cost = 0.5 * bracket.tol * abs(rescaled.value(found.point))
+        proved = rescaled.prove(found.point, cost)
+        if proved is not None:
+            bracket.raise_lower(proved.value, proved.point)
+            with suppress(ClaimError):
+                bracket.offer_multipliers(rescaled.multipliers(found.certificate))
+
+    def _centres(self, claim: Claim) -> Iterator[Point]:
+        """Yield points that may be near the analytic centre."""
+        units = tuple(
+            block.identity() if block.cone else np.zeros(block.shape) for block in self._problem.sets
+        )
+        points = (self.feasibility.claim.point, claim.point, units)
+        yield from (point for point in points if point is not None)
+
+
+# --- Convex combinations with strictly feasible evidence
+
+
+def combined_points(problem: FeasibilityProblem, found: Point, interior: Point) -> Iterator[Point]:
+    """Yield ``(1 - t) found + t interior``, with ``found`` moved onto the rows, for a few growing ``t``.
+
+    The first ``t`` makes up for the part of ``found`` that is outside its sets.
+    """
+    moved = moved_onto_rows(problem, found)
+    near = found if moved is None else moved
+    outside = 0.0
+    try:
+        for block, x, z in zip(problem.sets, near, interior, strict=True):
+            if not block.free:
+                deep = block.depth(z)
+                outside = max(outside, -block.depth(x) / deep if deep > 0.0 else math.inf)
+    except np.linalg.LinAlgError:
+        return
+    for weight in _weights(outside):
+        yield tuple((1.0 - weight) * x + weight * z for x, z in zip(near, interior, strict=True))
+
+
+def combined_multipliers(
+    program: ConicProgram, found: FloatArray, interior: FloatArray
+) -> Iterator[FloatArray]:
+    """Yield ``(1 - t) found + t interior`` for a few growing ``t``.
+
+    The first ``t`` makes up for the part of the dual slack ``-(c + A*y)`` that is outside its cones.
+    """
+    outside, problem = 0.0, program.problem
+    try:
+        with np.errstate(all="ignore"):
+            slacks = (problem.adjoint(y) for y in (found, interior))
+            for block, c, x, z in zip(problem.sets, program.objective, *slacks, strict=True):
+                if block.cone:
+                    deep = block.depth(-(c + z))
+                    outside = max(outside, -block.depth(-(c + x)) / deep if deep > 0.0 else math.inf)
+    except np.linalg.LinAlgError:
+        return
+    for weight in _weights(outside):
+        yield (1.0 - weight) * found + weight * interior
+
+
+def _weights(outside: float) -> Iterator[float]:
+    """Yield growing weights below one, from the share by which evidence is outside its sets."""
+    weight = max(OUTSIDE_FACTOR * outside, LEAST_WEIGHT)
+    while weight < 1.0:
+        yield weight
+        weight *= WEIGHT_GROWTH
+
+
+# --- Programs without strictly feasible points
+
+
+def program_on_face(
+    problem: FeasibilityProblem, terms: Point, deadline: Deadline
+) -> tuple[Reduction, ConicProgram] | None:
+    """Return the program on the face that facial reduction finds, with the reduction; None without one.
+
+    A facial reduction certificate proves in integers that all points lie on faces of the sets
+    (:mod:`sdpfeas.verifier.facial_reduction`), so both bounds of the program there are bounds of this one.
+    """
+    if deadline.expired or not Facial.supports(problem):
+        return None
+    left = deadline.limit
+    with suppress(LimitError):
+        found = reduce(problem, time_limit=None if left is None else FACIAL_TIME_SHARE * left)
+        faces = found.faces
+        if faces is None or faces.problem is not problem:
+            return None
+        reduction = found.reduction if len(found.chain) else None
+        reduced_terms = None if reduction is None else faces.terms(terms)
+        if reduction is not None and reduced_terms is not None:
+            return reduction, ConicProgram(reduction.problem, reduced_terms)
+    return None
+
+
+# --- Rescaled coordinates, for an interior too thin for binary64
+#
+# However thin the feasible set is, in coordinates ``X = L S L'`` with ``L L'`` near its analytic centre all
+# points are of moderate size. Solvers then find what rounding hides in the original coordinates, and points
+# are proved in multiprecision ball arithmetic (:mod:`sdpfeas.verifier.multiprecision`).
+
+
+class RescaledProgram:
+    """A program in coordinates ``X = L S L'`` with a proved strictly feasible point ``interior``."""
+
+    def __init__(self, precise: CongruenceProgram, interior: Point) -> None:
+        self._precise, self._interior = precise, interior
+        self._program = precise.program
+        sets = self._program.problem.sets
+        self._units = tuple(block.identity() if block.cone else np.zeros(block.shape) for block in sets)
+
+    def solve(self, backend: FeasibilityBackend, deadline: Deadline, d: float = 0.0) -> Claim:
+        """Maximise ``c + d·I`` in the rescaled coordinates."""
+        terms = tuple(c + d * unit for c, unit in zip(self._program.objective, self._units, strict=True))
+        inquiry = Inquiry(self._program.problem, deadline=deadline, wanted="margin")
+        with limited(inquiry.limit):
+            return dispatch_program(backend, ConicProgram(self._program.problem, terms), inquiry)
+
+    def value(self, inner: Point) -> float:
+        """Return the objective at a point in rescaled coordinates."""
+        return sum(float(np.vdot(c, x)) for c, x in zip(self._program.objective, inner, strict=True))
+
+    def trace(self, inner: Point) -> float:
+        """Return the trace of a point in rescaled coordinates: the cost of one unit of ``d``."""
+        return sum(float(np.vdot(unit, x)) for unit, x in zip(self._units, inner, strict=True))
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Map multipliers to the rows of the original program."""
+        return self._precise.multipliers(y)
+
+    def prove(self, inner: Point, cost: float) -> ProvedPoint | None:
+        """Prove the first provable point on the segment from ``inner`` to the strictly feasible one.
+
+        The first point after ``inner`` itself loses ``cost`` of the objective.
+        """
+        loss = self.value(inner) - self.value(self._interior)
+        if (found := self._precise.prove(inner)) is not None:
+            return found
+        weight = cost / loss if loss > cost > 0.0 else 1.0
+        while weight < 1.0:
+            mixed = tuple((1.0 - weight) * x + weight * z for x, z in zip(inner, self._interior, strict=True))
+            if (found := self._precise.prove(mixed)) is not None:
+                return found
+            weight *= 8.0
+        return self._precise.prove(self._interior)
+
+
+def rescale_program(
+    program: ConicProgram, starts: Iterator[Point], solver: Solver, deadline: Deadline
+) -> RescaledProgram | None:
+    """Find coordinates in which a point is provable and well-conditioned; None without a provable point.
+
+    Each round solves the feasibility problem in the current coordinates and rescales to the point found.
+    """
+    sets = program.problem.sets
+    for start in starts:
+        roots = [_root(block, x) for block, x in zip(sets, start, strict=True)]
+        best = None
+        for _ in range(MAX_RESCALINGS):
+            if deadline.expired or not all(np.isfinite(root).all() for root in roots):
+                break
+            try:
+                precise = CongruenceProgram(program, roots)
+            except np.linalg.LinAlgError:
+                break
+            limit = deadline.limit
+            limit = None if limit is None else RESCALING_TIME_SHARE * limit
+            found = solve(precise.program.problem, solver, time_limit=limit)
+            inner = found.point if found.point is not None else found.claim.point
+            if inner is None or not all(np.isfinite(x).all() for x in inner):
+                break
+            if precise.prove(inner) is not None:
+                best = RescaledProgram(precise, inner)
+                if max(_condition(block, x) for block, x in zip(sets, inner, strict=True)) <= MAX_CONDITION:
+                    break
+            roots = [
+                root @ _root(block, x) if block.matrix else root * _root(block, x)
+                for block, root, x in zip(sets, roots, inner, strict=True)
+            ]
+        if best is not None:
+            return best
+    return None
+
+
+def _root(block: BlockSet, x: FloatArray) -> FloatArray:
+    """Return ``L`` with ``L L'`` near a matrix, the positive part of a vector, or ones for a free block."""
+    if block.free:
+        return np.ones(block.n)
+    if not block.matrix:
+        return np.maximum(x, EIGENVALUE_NOISE * max(float(np.max(np.abs(x))), np.finfo(float).tiny))
+    lam, vec = eigh(x)
+    least = EIGENVALUE_NOISE * max(float(np.max(np.abs(lam))), 1e-300)
+    return np.asarray(vec * np.sqrt(np.maximum(lam, least)))
+
+
+def _condition(block: BlockSet, x: FloatArray) -> float:
+    """Return the condition number of a point; one for a free block."""
+    if block.free:
+        return 1.0
+    lam = block.decompose(x)[0]
+    least = float(np.min(lam))
+    return float(np.max(lam)) / least if least > 0.0 else np.inf
