@@ -87,7 +87,7 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("solve_time", "cpu_time", "verify_time"), _is_span),
     **dict.fromkeys(("margin", "lower", "upper", "error"), _is_number),
     "iterations": lambda value: isinstance(value, int),
-    "info": _is_table,
+    **dict.fromkeys(("info", "machine"), _is_table),
     "data": lambda value: isinstance(value, bytes),
 }
 
@@ -585,13 +585,13 @@ class Store:
 #: When, where and by which version of its solver a cell was computed.
 _PROVENANCE = (
     "solvers.version AS solver_version, cells.solver AS solver_hash, cells.finished AS finished, "
-    "runs.host AS host, runs.environment AS environment"
+    "runs.host AS host, runs.environment AS machine"
 )
 
 
 def _with_provenance(row: dict[str, Any]) -> dict[str, Any]:
     """Replace the environment of the run by processor, library version and commit."""
-    where = json.loads(row.pop("environment") or "{}")
+    where = json.loads(row.pop("machine") or "{}")
     library = where.get("versions", {}).get("sdpfeas", "")
     return row | {"cpu": where.get("cpu"), "library": library, "revision": where.get("revision", "")}
 
