@@ -234,8 +234,8 @@ class _TiedVariables:
 class Blocks:
     """The blocks of a canonical form.
 
-    With ``lmis``, cones of affine expressions become LMIs; otherwise slack blocks with equality rows. Variables
-    in the objective ``cost`` are not removed.
+    With ``lmis``, cones of affine expressions become LMIs; otherwise slack blocks with equality rows.
+    Variables in the objective ``cost`` are not removed.
     """
 
     def __init__(self, form: CanonicalForm, *, lmis: bool = True, cost: FloatArray | None = None) -> None:
