@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -180,6 +180,9 @@ class Claim:
     chain : Chain, optional
         A facial reduction certificate. Its last step proves infeasibility, or ``point`` lies on the last
         face.
+    rational : tuple of ndarray or ndarray, optional
+        ``point`` (a tuple) or ``certificate`` (an array) before it was rounded to doubles: object arrays of
+        fractions, verified exactly as given.
 
     Examples
     --------
@@ -199,6 +202,7 @@ class Claim:
     iterations: int | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
     chain: Chain | None = None
+    rational: Any = None
 
     def back(self, reduction: Reduction) -> Claim:
         """Map a claim about a reduced problem to one about the original problem."""
@@ -207,8 +211,9 @@ class Claim:
             self,
             point=None if point is None else reduction.point(point),
             certificate=None if y is None else reduction.multipliers(y),
-            # A chain must be exact, and reductions map multipliers in floating-point arithmetic.
+            # These must be exact, and reductions map evidence in floating-point arithmetic.
             chain=None,
+            rational=None,
         )
 
 
@@ -280,6 +285,7 @@ def read_claim(returned: Any) -> Claim:
             iterations=_count(returned.iterations),
             info={safe_text(key): value for key, value in dict(returned.info).items()},
             chain=None if chain is None else Chain(chain.steps, chain.reading),
+            rational=_rational(returned.rational),
         )
     except Exception as error:  # noqa: BLE001 - foreign objects may raise anything
         return malformed_claim(safe_text(error))
@@ -297,6 +303,7 @@ def pack_claim(claim: Claim) -> dict[str, Any]:
         "iterations": claim.iterations,
         "info": plain_info(claim.info),
         "chain": chain and (steps, chain.reading.value),
+        "rational": _map_rational(claim.rational, _pack_fractions),
     }
 
 
@@ -308,9 +315,40 @@ def unpack_claim(data: Any) -> Claim:
             given = Chain(
                 tuple(np.array([Fraction(*v) for v in step], object) for step in given[0]), given[1]
             )
-        return read_claim(Claim(**{**data, "chain": given}))
+        rational = _map_rational(data["rational"], _unpack_fractions)
+        return read_claim(Claim(**{**data, "chain": given, "rational": rational}))
     except Exception as error:  # noqa: BLE001 - foreign objects may raise anything
         return malformed_claim(safe_text(error))
+
+
+def _map_rational(rational: Any, convert: Callable[[Any], Any]) -> Any:
+    """Convert every array of rational evidence; None stays None."""
+    if isinstance(rational, (tuple, list)):
+        return tuple(convert(part) for part in rational)
+    return None if rational is None else convert(rational)
+
+
+def _pack_fractions(array: np.ndarray) -> dict[str, Any]:
+    pairs = [(int(v.numerator), int(v.denominator)) for v in array.reshape(-1)]
+    return {"shape": list(array.shape), "fractions": pairs}
+
+
+def _unpack_fractions(data: Any) -> np.ndarray:
+    flat = np.empty(len(data["fractions"]), dtype=object)
+    flat[:] = [Fraction(*pair) for pair in data["fractions"]]
+    return flat.reshape(data["shape"])
+
+
+def _rational(given: Any) -> Any:
+    """Validate rational evidence: object arrays of fractions."""
+
+    def read(part: Any) -> np.ndarray:
+        array = np.asarray(part)
+        if array.dtype != object or not all(isinstance(v, Fraction) for v in array.reshape(-1)):
+            raise ClaimError("rational evidence must be object arrays of fractions")
+        return array
+
+    return _map_rational(given, read)
 
 
 def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:

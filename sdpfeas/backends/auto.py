@@ -15,6 +15,7 @@ from sdpfeas.backends.facial.exposing_vectors import has_exposing_row
 from sdpfeas.backends.facial.facial_backend import Facial
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.ipm.iteration_cost import newton_flops
+from sdpfeas.backends.multiprecision.size_limits import fits
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.claims import Claim, Stop, claimed_verdict
 from sdpfeas.errors import OutOfMemory
@@ -37,8 +38,15 @@ IPM = "spectral-ipm"
 #: Name of the backend that searches for facial reduction certificates.
 FACIAL = "facial"
 
-#: Time limit of the facial reduction search if the user sets none.
-FACIAL_SEARCH_SECONDS = 60.0
+#: Name of the backend with multiprecision arithmetic, for small problems.
+MULTIPRECISION = "multiprecision"
+
+#: Backends for problems without a strictly feasible point that doubles can represent. Numeric verdicts wait
+#: for them, since they may prove the point.
+WITHOUT_INTERIOR = (FACIAL, MULTIPRECISION)
+
+#: Time limit of these backends if the user sets none.
+EXACT_SEARCH_SECONDS = 60.0
 
 #: Share of the time limit after which the remaining backends are skipped, if both interior-point methods and
 #: facial reduction have ended without a proof.
@@ -109,12 +117,16 @@ class Auto(FeasibilityBackend):
         queue = self._queue(problem)
         # Claims whose numeric verdict is deferred; stop reasons by backend; whether no interior was found.
         deferred, ended, no_interior = list[Claim](), dict[str, Stop](), False
+        # Multiprecision arithmetic follows on the original problem.
+        first_try = inquiry.reduced and any(name == MULTIPRECISION for name, _ in queue)
         # Polyhedral problems can be proved feasible or infeasible without an interior.
         curved = not all(block.polyhedral for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)))
         for place, (name, options) in enumerate(queue):
-            if no_interior and name != FACIAL:
+            if no_interior and name not in WITHOUT_INTERIOR:
                 # The other backends need an interior too, and may use up all time without finding one.
                 continue
+            if name == MULTIPRECISION and inquiry.reduced:
+                continue  # its evidence is exact, and reductions map evidence in floating-point arithmetic
             backend = _made(name, options)
             if backend is None:
                 continue
@@ -139,15 +151,15 @@ class Auto(FeasibilityBackend):
             last = replace(claim, raw_status="; ".join(tried), info={**info, "tried": list(tried)})
             no_interior = no_interior or (curved and bool(claim.info.get("no_interior")))
             deferred.append(claim)
-            # Defer numeric verdicts until facial reduction has run: it may prove the point on a face.
-            final = all(other != FACIAL for other, _ in queue[place + 1 :])
+            inquiry.offer(rational=claim.rational)
+            final = all(other not in WITHOUT_INTERIOR for other, _ in queue[place + 1 :]) and not first_try
             for each in deferred if final else [claim]:
                 inquiry.offer(each.point if final or not no_interior else None, each.certificate, final=final)
             if inquiry.finished:
                 return last
             deferred = [] if final else deferred
         for each in deferred:
-            inquiry.offer(each.point, each.certificate, final=True)
+            inquiry.offer(each.point, each.certificate, final=not first_try)
         return last
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
@@ -189,7 +201,7 @@ def _share(
     """Return the seconds for a backend; None means no limit, 0 that it is not worth running."""
     limit = inquiry.deadline.limit
     if limit is None:
-        return FACIAL_SEARCH_SECONDS if backend.name == FACIAL else None
+        return EXACT_SEARCH_SECONDS if backend.name in WITHOUT_INTERIOR else None
     share = limit * TIME_SHARE if waiting else limit
     # After both interior-point methods and facial reduction failed, first-order methods rarely succeed.
     if all(ended.get(name, Stop.TIME_LIMIT) in CONCLUSIVE_STOPS for name in (IPM, "clarabel", FACIAL)):
@@ -224,4 +236,6 @@ def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, obje
     faces: list[tuple[str, dict[str, object]]] = []
     if Facial.supports(problem):
         faces = [(FACIAL, {"whole": False})]
+    if fits(problem):
+        faces.append((MULTIPRECISION, {}))
     return ipm + faces + rest if first else [*rest[:1], *ipm, *faces, *rest[1:]]

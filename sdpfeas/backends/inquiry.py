@@ -32,7 +32,7 @@ from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
 from sdpfeas.verifier.outcome import Proof, Tolerances
 from sdpfeas.verifier.proof_attempts import CertificateAttempt, PointAttempt, ProofAttempt, proof_modes
 from sdpfeas.verifier.results import Check
-from sdpfeas.verifier.verifier import ChainAttempt, judge, malformed
+from sdpfeas.verifier.verifier import ChainAttempt, check_rational, judge, malformed
 
 #: Goal of a solve: any evidence that can be proved, or the largest margin together with its duality gap.
 Wanted = Literal["proof", "margin"]
@@ -197,6 +197,7 @@ class Inquiry:
         gap: float | None = None,
         *,
         chain: Chain | None = None,
+        rational: Any = None,
         final: bool = False,
     ) -> bool:
         """Offer evidence for a proof. Returns True if the backend should stop.
@@ -211,6 +212,8 @@ class Inquiry:
             As in :class:`Progress`.
         chain : Chain, optional
             Facial reduction certificate of the original problem. It is ignored through a reduction.
+        rational : tuple of ndarray or ndarray, optional
+            The point or the multipliers in fractions, as in :class:`Claim`; ignored through a reduction.
         final : bool
             Whether no better evidence will follow: then a numeric verdict is granted as a fallback, unless
             ``rigorous`` was requested.
@@ -221,6 +224,10 @@ class Inquiry:
             if chain is not None and not self._reductions:
                 self._proofs.replay(chain, point)
                 return self.finished
+            if rational is not None and not self._reductions:
+                self._proofs.check_rational(rational)
+            if self.granted is not None:
+                return True
             point, multipliers = self._mapped(point, multipliers)
             with limited(self._proofs.deadline):
                 self._proofs.stopped = self._listener.offered(point, multipliers, gap)
@@ -309,6 +316,8 @@ class Inquiry:
         try:
             if claim.chain is not None:
                 self._proofs.replay(claim.chain, claim.point)
+            if claim.rational is not None:
+                self._proofs.check_rational(claim.rational)
             self._proofs.attempt(claim.point, claim.certificate, final=True)
         except ClaimError as error:
             return malformed(self._proofs.problem, error)
@@ -379,12 +388,21 @@ class _ProofAttempts:
 
     def replay(self, chain: Chain, point: Point | None) -> None:
         """Verify a facial reduction certificate, with the point on its last face if there is one."""
+        attempt = ChainAttempt(self.problem, chain, self.reading, point, True, Tolerances())
+        self._prove(attempt.check)
+
+    def check_rational(self, given: Any) -> None:
+        """Verify a point or multipliers in fractions."""
+        self._prove(lambda: check_rational(self.problem, given, self.reading))
+
+    def _prove(self, attempt: Callable[[], Check]) -> None:
+        """Attempt a proof of its own kind, and keep what is granted."""
         if self.granted is not None:
             return
         begin = time.perf_counter()
         try:
             with limited(self.last), np.errstate(all="ignore"):
-                found = ChainAttempt(self.problem, chain, self.reading, point, True, Tolerances()).check()
+                found = attempt()
         finally:
             self.spent += time.perf_counter() - begin
         if found.verdict is not Verdict.UNDECIDED:

@@ -126,6 +126,7 @@ SOLVERS = Finder(
         "cvxpy": "sdpfeas.backends.cvxpy:Cvxpy",
         "dual-lbfgs": "sdpfeas.backends.dual.dual_lbfgs:DualLbfgs",
         "facial": "sdpfeas.backends.facial.facial_backend:Facial",
+        "multiprecision": "sdpfeas.backends.multiprecision.multiprecision_backend:Multiprecision",
         "scs": "sdpfeas.backends.scs:Scs",
         "spectral-ipm": "sdpfeas.backends.ipm.spectral_ipm:SpectralIpm",
     },

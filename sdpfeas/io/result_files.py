@@ -82,6 +82,7 @@ class SavedResult:
             stop=stop,
             iterations=self.iterations,
             chain=self.chain,
+            rational=self.rational,
         )
 
     @classmethod

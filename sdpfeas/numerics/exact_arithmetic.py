@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from sdpfeas.errors import OptionError
 from sdpfeas.numerics.linalg import FloatArray
@@ -292,14 +293,69 @@ def solve_exact(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     return np.array(found.entries(), dtype=object)
 
 
-def semidefinite_exact(matrix: np.ndarray) -> bool:
-    """Decide whether a symmetric matrix of rationals is positive semidefinite.
+def exact_step(
+    matrix: np.ndarray, near: FloatArray, weight: FloatArray, off: np.ndarray
+) -> np.ndarray | None:
+    """Find a short rational ``step`` with ``matrix @ step = off``; None if none is found.
 
-    All roots of its characteristic polynomial are real; none is negative if and only if the signs alternate.
+    Only as many entries move as there are independent equations. They are chosen by pivoted QR factorisation
+    of the columns scaled by ``weight`` (how far each entry may move), so that the system is well-conditioned.
+    Redundant equations must hold by themselves.
+    """
+    table = near * weight
+    size = np.linalg.norm(table, axis=1)
+    if not np.isfinite(table).all() or not table.size:
+        return None
+    table = table / np.where(size > 0.0, size, 1.0)[:, None]
+    _, triangle, columns = scipy.linalg.qr(table, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diagonal(triangle))
+    rank = int(np.sum(diagonal > 1e-10 * np.max(diagonal, initial=0.0)))
+    step = zeros((matrix.shape[1],))
+    if rank:
+        columns = columns[:rank]
+        index = scipy.linalg.qr(table[:, columns].T, mode="economic", pivoting=True)[2][:rank]
+        part = solve_exact(matrix[np.ix_(index, columns)], off[index])
+        if part is None:
+            return None
+        step[columns] = part
+    return step if all(a == b for a, b in zip(matrix.dot(step), off, strict=True)) else None
+
+
+#: Precisions in bits of a factorisation in balls.
+BALL_BITS = 128, 768
+
+
+def _definite_in_balls(matrix: np.ndarray, bits: int) -> bool:
+    """Prove a symmetric matrix of rationals definite: all pivots of ``L D L'`` are positive balls."""
+    import flint
+
+    with flint.ctx.workprec(bits):
+        rest = [[flint.arb(v) for v in line] for line in matrix]
+        for k, own in enumerate(rest):
+            if not own[k] > 0:
+                return False
+            for i in range(k + 1, len(rest)):
+                share = own[i] / own[k]
+                for j in range(i, len(rest)):
+                    rest[i][j] -= share * own[j]
+    return True
+
+
+def semidefinite_exact(matrix: np.ndarray) -> bool:
+    """Decide whether the symmetric part of a matrix of rationals is positive semidefinite.
+
+    Rows and columns of zeros are left out. A definite matrix is usually proved so by a factorisation in
+    balls. Otherwise: all roots of its characteristic polynomial are real, and none is negative if and only if
+    the signs alternate.
     """
     import flint
 
+    matrix = (matrix + matrix.T) / 2
+    used = [i for i, line in enumerate(matrix) if any(v != 0 for v in line)]
+    matrix = matrix[np.ix_(used, used)]
     n = matrix.shape[0]
+    if any(_definite_in_balls(matrix, bits) for bits in BALL_BITS):
+        return True
     whole, _ = flint.fmpq_mat(n, n, matrix.reshape(-1).tolist()).numer_denom()
     signs = whole.charpoly()
     return all((signs[k] if (n - k) % 2 == 0 else -signs[k]) >= 0 for k in range(n + 1))

@@ -13,21 +13,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from sdpfeas.numerics.exact_arithmetic import (
     Reading,
     echelon,
+    exact_step,
     eye,
     is_simple,
     number,
     rounded,
     semidefinite_exact,
-    solve_exact,
     to_float,
     to_floats,
     to_fractions,
@@ -35,151 +33,15 @@ from sdpfeas.numerics.exact_arithmetic import (
     written,
     zeros,
 )
-from sdpfeas.numerics.limits import guard
+from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
-from sdpfeas.problem.lmi import LMI
+from sdpfeas.problem.exact_rows import ExactRows, exact_rows
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Rows
-from sdpfeas.problem.rows.base import Read, fractions
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.rigorous import lmi_margin
-
-
-class ExactLmi:
-    """An LMI in rational arithmetic, over the stacked entries of all blocks."""
-
-    def __init__(self, problem: FeasibilityProblem, lmi: LMI, read: Read) -> None:
-        self.set = lmi.set
-        self.constant = fractions(lmi.constant.reshape(-1), read)
-        parts = []
-        for block, rows in zip(problem.sets, lmi.coefficients, strict=True):
-            if rows.empty:
-                parts.append(zeros((block.entries, lmi.set.entries)))
-                continue
-            stacked = np.stack([rows.exact_row(i, read).reshape(-1) for i in range(rows.m)])
-            # Transposed entries have equal stored coefficients, but not always equal decimals.
-            turned = np.arange(rows.m).reshape(block.shape).T.reshape(-1)
-            parts.append((stacked + stacked[turned]) / 2)
-        #: One row per entry of the blocks, one column per entry of the value.
-        self.matrix = np.concatenate(parts)
-
-    def value(self, x: np.ndarray) -> np.ndarray:
-        """Return ``F(X)`` for a point over the stacked blocks."""
-        return np.asarray((self.constant + self.matrix.T.dot(x)).reshape(self.set.shape))
-
-    @cached_property
-    def entries(self) -> np.ndarray:
-        """Positions of the entries on and above the diagonal, or of all entries of a vector."""
-        n = self.set.n
-        return np.ravel_multi_index(np.triu_indices(n), (n, n)) if self.set.matrix else np.arange(n)
-
-    @cached_property
-    def mirror(self) -> np.ndarray:
-        """For every entry the position of its transposed entry."""
-        return np.arange(self.set.entries).reshape(self.set.shape).T.reshape(-1)
-
-    @cached_property
-    def folded(self) -> np.ndarray:
-        """The matrix on the upper triangle only, with the coefficients of transposed entries added."""
-        own = self.entries
-        paired = self.mirror[own] != own
-        folded = self.matrix[:, own]
-        folded[:, paired] = folded[:, paired] + self.matrix[:, self.mirror[own][paired]]
-        return folded
-
-
-#: The rational number that a stored number stands for, by reading.
-RATIONAL_READERS: dict[Reading, Read] = {
-    Reading.STORED: number,
-    Reading.WRITTEN: lambda value: number(written(value)),
-}
-
-
-class ExactRows:
-    """All rows of a problem in rational arithmetic, as one matrix over the stacked entries of all blocks."""
-
-    def __init__(self, problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> None:
-        self.problem, self.reading = problem, reading
-        self._read = RATIONAL_READERS[reading]
-        parts = []
-        for _, block, rows in problem.blocks():
-            width = math.prod(block.shape)
-            if rows.empty or problem.m == 0:
-                parts.append(zeros((problem.m, width)))
-                continue
-            parts.append(np.stack([rows.exact_row(i, self._read).reshape(-1) for i in range(problem.m)]))
-        self.matrix = np.concatenate(parts, axis=1)
-        self.lmis = [ExactLmi(problem, lmi, self._read) for lmi in problem.lmis]
-        self.splits = np.cumsum([math.prod(block.shape) for block in problem.sets])[:-1]
-
-    def number(self, value: float) -> Any:
-        """Return the rational number that a stored number stands for."""
-        return self._read(float(value))
-
-    def blocks(self, vector: np.ndarray) -> list[np.ndarray]:
-        """Split a vector over the stacked entries into blocks."""
-        pieces = np.split(vector, self.splits)
-        return [p.reshape(b.shape) for p, b in zip(pieces, self.problem.sets, strict=True)]
-
-    @cached_property
-    def equations(self) -> tuple[np.ndarray, np.ndarray]:
-        """Equality rows and prescribed traces, with their right-hand sides."""
-        return _equations(self)
-
-    @cached_property
-    def mirror(self) -> np.ndarray:
-        """For every entry the position of its transposed entry; its own position on vectors and diagonals."""
-        out, start = [], 0
-        for block in self.problem.sets:
-            place = np.arange(start, start + math.prod(block.shape)).reshape(block.shape)
-            out.append(place.T.reshape(-1))
-            start += place.size
-        return np.concatenate(out)
-
-    @cached_property
-    def folded(self) -> tuple[np.ndarray, FloatArray, np.ndarray]:
-        """The equations on the upper triangles, exact and in floating point, and the positions of these
-        entries.
-        """
-        folded = self.fold(self.equations[0])
-        return folded, to_floats(folded), self.own
-
-    @cached_property
-    def own(self) -> np.ndarray:
-        """Positions of the entries on and above the diagonals."""
-        return np.flatnonzero(self.mirror >= np.arange(self.mirror.size))
-
-    def fold(self, matrix: np.ndarray) -> np.ndarray:
-        """Restrict rows to the upper triangles, with the coefficients of transposed entries added."""
-        paired = self.mirror[self.own] > self.own
-        folded = matrix[:, self.own]
-        folded[:, paired] = folded[:, paired] + matrix[:, self.mirror[self.own][paired]]
-        return folded
-
-
-def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
-    """Collect the equality rows and prescribed traces with their right-hand sides."""
-    problem = rows.problem
-    index = problem.equality_rows
-    matrix = [rows.matrix[i] for i in index]
-    values = [rows.number(problem.lower[i]) for i in index]
-    for b, block in enumerate(problem.sets):
-        if block.trace is not None:
-            parts = [zeros((math.prod(s.shape),)) for s in problem.sets]
-            parts[b] = eye(block.n).reshape(-1)
-            matrix.append(np.concatenate(parts))
-            values.append(rows.number(block.trace))
-    width = rows.matrix.shape[1]
-    stacked = np.stack(matrix) if matrix else zeros((0, width))
-    return stacked, np.array(values, dtype=object)
-
-
-def exact_rows(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> ExactRows:
-    """Return the rational rows of a problem, cached on the problem."""
-    return problem.cached(ExactRows, reading)
-
 
 #: Largest number of rational operations of a proof: about a second.
 MAX_OPERATIONS = 200_000
@@ -301,34 +163,6 @@ def candidates(
     for denominator in denominators:
         yield rounded(flat, denominator), (f"rounded to denominators of at most {denominator}",)
     yield as_it_is, ()
-
-
-def exact_step(
-    matrix: np.ndarray, near: FloatArray, weight: FloatArray, off: np.ndarray
-) -> np.ndarray | None:
-    """Find a short rational ``step`` with ``matrix @ step = off``; None if none is found.
-
-    Only as many entries move as there are independent equations. They are chosen by pivoted QR factorisation
-    of the columns scaled by ``weight`` (how far each entry may move), so that the system is well-conditioned.
-    Redundant equations must hold by themselves.
-    """
-    table = near * weight
-    size = np.linalg.norm(table, axis=1)
-    if not np.isfinite(table).all() or not table.size:
-        return None
-    table = table / np.where(size > 0.0, size, 1.0)[:, None]
-    _, triangle, columns = scipy.linalg.qr(table, mode="economic", pivoting=True)
-    diagonal = np.abs(np.diagonal(triangle))
-    rank = int(np.sum(diagonal > 1e-10 * np.max(diagonal, initial=0.0)))
-    step = zeros((matrix.shape[1],))
-    if rank:
-        columns = columns[:rank]
-        index = scipy.linalg.qr(table[:, columns].T, mode="economic", pivoting=True)[2][:rank]
-        part = solve_exact(matrix[np.ix_(index, columns)], off[index])
-        if part is None:
-            return None
-        step[columns] = part
-    return step if all(a == b for a, b in zip(matrix.dot(step), off, strict=True)) else None
 
 
 #: A row counts as satisfied, and as active, within this tolerance relative to its terms. The proof that
@@ -544,39 +378,10 @@ def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, 
 
 def certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
     """Check exactly, by Farkas' lemma, whether rational multipliers rule out every point."""
-    problem = rows.problem
-    gap, scale = number(0), 0.0
-    first, own = _split(rows, y)
-    for i, weight in enumerate(first):
-        if weight == 0:
-            continue
-        bound = problem.lower[i] if weight > 0 else problem.upper[i]
-        if not np.isfinite(bound):
-            return refuse(f"the multiplier of row {problem.row_name(i)} has a forbidden sign")
-        term = weight * rows.number(bound)
-        gap += term
-        scale += abs(to_float(term))
-    for j, (lmi, part) in enumerate(zip(rows.lmis, own, strict=True)):
-        terms = part * lmi.constant
-        gap -= terms.sum()
-        scale += sum(abs(to_float(term)) for term in terms)
-        multiplier = part.reshape(lmi.set.shape)
-        support = _box_support(rows, lmi.set, -multiplier) if lmi.set.bounded else number(0)
-        if support is None or not (lmi.set.bounded or lmi.set.polar_exact(-multiplier)):
-            return refuse(
-                f"the multiplier of LMI {problem.lmi_name(j)} is not in the dual of its set exactly"
-            )
-        gap -= support
-        scale += abs(to_float(support))
-    for b, (block, g) in enumerate(zip(problem.sets, rows.blocks(_gradient(rows, y)), strict=True)):
-        if block.bounded:
-            support = _box_support(rows, block, g)
-            if support is None:
-                return refuse(f"block {problem.block_name(b)}: support function not bounded exactly")
-            gap -= support
-            scale += abs(to_float(support))
-        elif not block.polar_exact(g):
-            return refuse(f"A*y is not in the polar of block {problem.block_name(b)} exactly")
+    found = _dual_value(rows, y)
+    if isinstance(found, str):
+        return refuse(found)
+    gap, scale = found
     if not gap > 0:
         return refuse("the two sides of the certificate do not differ in exact arithmetic")
     return Outcome(
@@ -585,6 +390,46 @@ def certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
         "the multipliers, taken as rational numbers, rule out every point exactly",
         rational=to_fractions(y),
     )
+
+
+def _dual_value(rows: ExactRows, y: np.ndarray, terms: np.ndarray | None = None) -> tuple[Any, float] | str:
+    """Return ``beta(y)`` minus the support functions of all sets, and the size of its terms; or a refusal.
+
+    With an objective ``terms`` over the stacked entries, its maximum is at most minus that value.
+    """
+    problem = rows.problem
+    gap, scale = number(0), 0.0
+    first, own = _split(rows, y)
+    for i, weight in enumerate(first):
+        if weight == 0:
+            continue
+        bound = problem.lower[i] if weight > 0 else problem.upper[i]
+        if not np.isfinite(bound):
+            return f"the multiplier of row {problem.row_name(i)} has a forbidden sign"
+        term = weight * rows.number(bound)
+        gap += term
+        scale += abs(to_float(term))
+    for j, (lmi, part) in enumerate(zip(rows.lmis, own, strict=True)):
+        products = part * lmi.constant
+        gap -= products.sum()
+        scale += sum(abs(to_float(term)) for term in products)
+        multiplier = part.reshape(lmi.set.shape)
+        support = _box_support(rows, lmi.set, -multiplier) if lmi.set.bounded else number(0)
+        if support is None or not (lmi.set.bounded or lmi.set.polar_exact(-multiplier)):
+            return f"the multiplier of LMI {problem.lmi_name(j)} is not in the dual of its set exactly"
+        gap -= support
+        scale += abs(to_float(support))
+    total = _gradient(rows, y) if terms is None else _gradient(rows, y) + terms
+    for b, (block, g) in enumerate(zip(problem.sets, rows.blocks(total), strict=True)):
+        if block.bounded:
+            support = _box_support(rows, block, g)
+            if support is None:
+                return f"block {problem.block_name(b)}: support function not bounded exactly"
+            gap -= support
+            scale += abs(to_float(support))
+        elif not block.polar_exact(g):
+            return f"A*y is not in the polar of block {problem.block_name(b)} exactly"
+    return gap, scale
 
 
 def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
@@ -616,6 +461,89 @@ def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
             if box.trace is not None:
                 total += shift * rows.number(box.trace)
             return total
+    return None
+
+
+#: Longest numerator or denominator of rational evidence, in bits: bounds the cost of hostile claims.
+MAX_EVIDENCE_BITS = 2**17
+
+#: Largest number of rational operations of a check of evidence as given, which solves no equations.
+MAX_CHECK_OPERATIONS = 40 * MAX_OPERATIONS
+
+
+def rational_evidence(problem: FeasibilityProblem, given: Any, reading: Reading = Reading.STORED) -> Outcome:
+    """Verify a point (a tuple) or dual multipliers (an array) in fractions, exactly as given."""
+    point = isinstance(given, tuple)
+    shapes: list[tuple[int, ...]] = [block.shape for block in problem.sets]
+    shapes = shapes if point else [(problem.multiplier_count,)]
+    flat = _stacked(given if point else (given,), shapes)
+    if isinstance(flat, str):
+        return refuse(flat)
+    refusal = _check_cost(problem)
+    if refusal is not None:
+        return refusal
+    rows = exact_rows(problem, reading)
+    outcome = _point_holds(rows, flat) if point else certificate_holds(rows, flat)
+    if not outcome.proven:
+        return outcome
+    near = to_floats(flat)
+    return replace(outcome, evidence=tuple(rows.blocks(near)) if point else near)
+
+
+def rational_lower_bound(
+    problem: FeasibilityProblem, terms: Point, point: Any, reading: Reading = Reading.STORED
+) -> Fraction | None:
+    """Return ``<terms, X>`` at a point in fractions if it is exactly feasible; else None."""
+    if not rational_evidence(problem, tuple(point), reading).proven:
+        return None
+    total = Fraction(0)
+    for part, own in zip(terms, point, strict=True):
+        total += sum(Fraction(float(c)) * x for c, x in zip(part.flat, own.flat, strict=True) if c)
+    return total
+
+
+def rational_upper_bound(
+    problem: FeasibilityProblem, terms: Point, y: np.ndarray, reading: Reading = Reading.STORED
+) -> Fraction | None:
+    """Return the bound of ``max <terms, X>`` that dual multipliers in fractions prove exactly; else None.
+
+    By weak duality ``<terms, X> <= sigma(terms + A*y) - beta(y)``, with ``sigma`` the support function of the
+    sets.
+    """
+    flat = _stacked((y,), [(problem.multiplier_count,)])
+    if isinstance(flat, str) or _check_cost(problem) is not None:
+        return None
+    objective = to_rationals(np.concatenate([part.reshape(-1) for part in terms]))
+    found = _dual_value(exact_rows(problem, reading), flat, objective)
+    return None if isinstance(found, str) else -to_fractions(np.array([found[0]], dtype=object))[0]
+
+
+def _stacked(parts: tuple[Any, ...], shapes: list[tuple[int, ...]]) -> np.ndarray | str:
+    """Convert arrays of fractions to one vector of ``fmpq``; return what is wrong with them otherwise.
+
+    Entries must be symmetric: only the symmetric part of a matrix is a member of a set.
+    """
+    arrays = [np.asarray(part) for part in parts]
+    if [array.shape for array in arrays] != shapes:
+        return "the rational evidence does not have the shape of the problem"
+    values = [v for array in arrays for v in array.reshape(-1).tolist()]
+    if not all(isinstance(v, Fraction) for v in values):
+        return "the rational evidence holds entries that are not fractions"
+    if any(max(v.numerator.bit_length(), v.denominator.bit_length()) > MAX_EVIDENCE_BITS for v in values):
+        return "the numbers of the rational evidence are too long"
+    if any(array.ndim == 2 and not np.array_equal(array, array.T) for array in arrays):
+        return "a matrix of the rational evidence is not symmetric"
+    return np.array([*(number(v) for v in values), None], dtype=object)[:-1]
+
+
+def _check_cost(problem: FeasibilityProblem) -> Outcome | None:
+    """Refuse a check of evidence as given if the problem is too large or the time too short."""
+    entries = sum(math.prod(block.shape) for block in problem.sets)
+    total = problem.m * entries + sum(3 * block.side**3 for block in problem.sets)
+    total += sum(entries * lmi.set.entries + 3 * lmi.set.side**3 for lmi in problem.lmis)
+    if total > MAX_CHECK_OPERATIONS:
+        return refuse("the problem is too large for exact mode")
+    check_deadline("a check in rational arithmetic")
     return None
 
 

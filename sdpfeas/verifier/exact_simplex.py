@@ -18,8 +18,9 @@ import numpy as np
 
 from sdpfeas.numerics.exact_arithmetic import eye, number, to_floats, to_fractions, to_rationals, zeros
 from sdpfeas.numerics.limits import check_deadline
+from sdpfeas.problem.exact_rows import ExactRows, exact_rows
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.verifier.exact import ExactRows, exact_rows, small_enough
+from sdpfeas.verifier.exact import small_enough
 
 #: Pivots by Dantzig's rule (most negative reduced cost) per row and column of the tableau; then Bland's rule.
 DANTZIG_PIVOTS = 2

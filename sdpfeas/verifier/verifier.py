@@ -21,7 +21,8 @@ from sdpfeas.numerics.exact_arithmetic import Reading, as_reading, to_floats
 from sdpfeas.numerics.floating_point_environment import not_ieee
 from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.threads import few_threads
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.exact_rows import exact_rows
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.faces import Faces, NotReduced
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.reductions.rows_only import rows_only
@@ -29,9 +30,9 @@ from sdpfeas.verifier.exact import (
     contradiction,
     exact_certificate,
     exact_point,
-    exact_rows,
     is_round,
     need_rationals,
+    rational_evidence,
     read_alike,
     small_enough,
 )
@@ -81,6 +82,8 @@ def _with_margin(verdict: Verdict, margin: float | None) -> str:
 
 def _holds_too(check: Check, other: Reading) -> bool:
     """Whether the same evidence, or evidence near it, proves the verdict in the other reading."""
+    if check.rational is not None and rational_evidence(check.problem, check.rational, other).proven:
+        return True
     if check.point is not None:
         return exact_point(check.problem, check.point, reading=other).proven
     if check.certificate is not None:
@@ -263,6 +266,60 @@ class ChainAttempt:
         return replace(found, reading=self.reading)
 
 
+#: Norm of a point, relative to the least norm that a row demands, up to which it proves feasibility of data
+#: that were rounded before they were stored. Points of weakly infeasible problems grow without bound as their
+#: residuals vanish, and rounding of the data may turn them into exact points.
+MODERATE_NORM = 100.0
+
+
+def may_be_artefact(check: Check) -> bool:
+    """Whether an exact verdict may rest on the rounding of data that are no short decimals or fractions.
+
+    Infeasibility that holds despite rounding is proved in floating point, so every other is suspect.
+    """
+    problem = check.problem
+    if check.reading is not Reading.STORED or is_round(problem):
+        return False
+    if check.point is None or problem.lmis:
+        return True
+    bounds, norms = largest_bound(problem), problem.norms
+    demanded = np.max(bounds[norms > 0.0] / norms[norms > 0.0], initial=0.0)
+    found = np.sqrt(sum(float(np.vdot(x, x)) for x in check.point))
+    return bool(demanded > 0.0 and not found <= MODERATE_NORM * demanded)
+
+
+def check_rational(
+    problem: FeasibilityProblem, given: Any, reading: Reading = Reading.STORED, *, exact: bool = False
+) -> Check:
+    """Verify a point (a tuple) or dual multipliers (an array) in fractions, exactly as given.
+
+    Unless ``exact``, a verdict that may be an artefact of rounded data is not granted.
+    """
+    undecided = Check(problem, Verdict.UNDECIDED, None, None, "", reading=reading)
+    try:
+        found = rational_evidence(problem, given, reading)
+    except LimitError as error:
+        return replace(undecided, reason=f"rational evidence: {error}")
+    if not found.proven:
+        return replace(undecided, reason=f"rational evidence: {found.reason}")
+    point = isinstance(given, tuple)
+    check = Check(
+        problem,
+        Verdict.FEASIBLE if point else Verdict.INFEASIBLE,
+        Proof.EXACT,
+        found.margin,
+        found.reason,
+        point=found.evidence if point else None,
+        certificate=None if point else found.evidence,
+        rational=found.rational,
+        reading=reading,
+    )
+    if not exact and may_be_artefact(check):
+        reason = f"rational evidence: {check.verdict}, but only for the last digits of rounded data"
+        return replace(undecided, reason=reason)
+    return compare_readings(check, [])
+
+
 def judge(
     problem: FeasibilityProblem,
     attempts: Iterable[ProofAttempt[Any]],
@@ -439,6 +496,8 @@ def verify(
     with limited(limit), few_threads(problem.sides, problem.m):
         modes = [Proof.EXACT] if exact else proof_modes(problem, read) if rigorous else [Proof.NUMERIC]
         first = None if chain_attempt is None else chain_attempt.check(exact=exact)
+        if first is None and (given := _rational(claim)) is not None:
+            first = check_rational(problem, given, read, exact=exact)
         if first is not None and first.verdict is not Verdict.UNDECIDED:
             return first
         attempts = _attempts(problem, claim, repair, limits)
@@ -470,6 +529,8 @@ def decide(
         return malformed(problem, error)
     with few_threads(problem.sides, problem.m):
         check = None if chain_attempt is None else chain_attempt.check()
+        if check is None and (given := _rational(claim)) is not None:
+            check = check_rational(problem, given, read)
         if check is None or (attempts and check.verdict is Verdict.UNDECIDED):
             check = _with_chain_reason(check, judge(problem, attempts, proof_modes(problem, read), read))
         if check.verdict is Verdict.UNDECIDED and not rigorous:
@@ -496,6 +557,11 @@ def _chain_attempt(
     if claim.chain is None:
         return None
     return ChainAttempt(problem, claim.chain, reading, claim.point, repair, tolerances)
+
+
+def _rational(claim: Claim | Result | Check) -> Any:
+    """Return the evidence of a claim in fractions; None if it holds none."""
+    return claim.check.rational if isinstance(claim, Result) else claim.rational
 
 
 def _with_chain_reason(undecided: Check | None, other: Check) -> Check:

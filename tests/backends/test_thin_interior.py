@@ -28,8 +28,8 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     plain = Inquiry.offer
 
-    def offer(self, point=None, multipliers=None, gap=None, *, chain=None, final=False) -> bool:
-        granted = plain(self, point, multipliers, gap, chain=chain, final=final)
+    def offer(self, point=None, multipliers=None, gap=None, *, final=False, **exact) -> bool:
+        granted = plain(self, point, multipliers, gap, final=final, **exact)
         if point is not None and not final:
             found.append(granted)
         return granted

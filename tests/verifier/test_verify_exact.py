@@ -12,7 +12,8 @@ from auditing import audited
 import sdpfeas as sf
 from sdpfeas.families import planted
 from sdpfeas.numerics.exact_arithmetic import number, semidefinite_exact, to_fractions, to_rationals
-from sdpfeas.verifier.exact import ExactRows, _box_support, certificate_holds
+from sdpfeas.problem.exact_rows import ExactRows
+from sdpfeas.verifier.exact import _box_support, certificate_holds
 
 MIXES = planted.set_mixes()
 

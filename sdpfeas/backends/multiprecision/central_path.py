@@ -1,0 +1,344 @@
+"""A primal-dual interior-point method in multiprecision arithmetic, on the homogeneous self-dual embedding.
+
+:func:`central_path` follows the central path of the embedding of a :class:`ConicPair` with the HKM direction
+and Mehrotra's predictor and corrector (Helmberg, Rendl, Vanderbei and Wolkowicz 1996; Xu, Hung and Ye 1996):
+
+    <A_i, X> + (B x)_i = b_i tau,   Z = C tau - sum_i y_i A_i,   B'y = c tau,
+    kappa = b'y - <C, X> - c'x,     X Z = mu I,   tau kappa = mu.
+
+Numbers are the midpoints of Arb balls (python-flint) with the precision of ``flint.ctx``: their radii are
+dropped, so nothing here is proved. Only step lengths are computed in doubles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import flint
+import numpy as np
+
+from sdpfeas.backends.multiprecision.conic_pair import ConicPair, Matrix
+from sdpfeas.numerics.limits import check_deadline
+
+#: Most iterations of one path.
+MAX_ITERATIONS = 300
+
+#: Share of a step to the boundary that is taken, at worst and at best.
+STEP_SHARES = 0.9, 0.999
+
+#: The path ends after this many steps that are shorter than a thousandth.
+SHORT_STEPS = 5
+
+Blocks = list[Any]
+
+
+def floats(matrix: Any) -> np.ndarray:
+    """Round a matrix of balls to doubles."""
+    flat = np.array([float(v) for v in matrix.mid().entries()])
+    return flat.reshape(matrix.nrows(), matrix.ncols())
+
+
+def column(values: Any) -> Any:
+    """Return a column of balls."""
+    values = list(values)
+    return flint.arb_mat(len(values), 1, values)
+
+
+def symmetric(matrix: Any) -> Any:
+    """Return the symmetric part, rounded."""
+    return ((matrix + matrix.transpose()) * flint.arb(0.5)).mid()
+
+
+def solve(matrix: Any, right: Any) -> Any:
+    """Solve a linear system approximately; the result may hold NaN."""
+    return matrix.solve(right, algorithm="approx", nonstop=True) if matrix.nrows() else right
+
+
+def cholesky(matrix: Any) -> Any | None:
+    """Return the Cholesky factor; None if a pivot is not positive."""
+    n = matrix.nrows()
+    factor = [[flint.arb(0)] * n for _ in range(n)]
+    for j in range(n):
+        own = factor[j]
+        pivot = matrix[j, j]
+        for k in range(j):
+            pivot -= own[k] * own[k]
+        pivot = pivot.mid()
+        if not pivot > 0:
+            return None
+        own[j] = pivot.sqrt().mid()
+        for i in range(j + 1, n):
+            line, value = factor[i], matrix[i, j]
+            for k in range(j):
+                value -= line[k] * own[k]
+            line[j] = (value / own[j]).mid()
+    return flint.arb_mat(factor)
+
+
+def definite(blocks: Blocks) -> bool:
+    """Whether all blocks have Cholesky factors in this precision."""
+    return all(cholesky(block) is not None for block in blocks)
+
+
+class Rows:
+    """The rows, right-hand side and cost of a pair, rounded to balls; the cost is the row after the last."""
+
+    def __init__(self, pair: ConicPair) -> None:
+        self.pair, self.m = pair, len(pair.rows)
+        self.free = flint.arb_mat(self.m, len(pair.free_cost), [v for row in pair.free for v in row])
+        self.right, self.free_cost = column(pair.right), column(pair.free_cost)
+        #: Inner products of the rows, computed when they are needed.
+        self.gram: Any = None
+        #: For every block the rows that are not zero there, as lists of positions and values.
+        self.touching: list[dict[int, list[tuple[int, int, Any]]]] = [{} for _ in pair.sides]
+        for i, row in enumerate([*pair.rows, pair.cost]):
+            for k, entries in row.items():
+                self.touching[k][i] = [(a, b, flint.arb(v)) for (a, b), v in entries.items()]
+
+    def apply(self, blocks: Blocks, free: Any) -> tuple[Any, Any]:
+        """Return ``<A_i, X> + (B x)_i`` as a column, and ``<C, X> + c'x``."""
+        total = [flint.arb(0)] * (self.m + 1)
+        for rows, x in zip(self.touching, blocks, strict=True):
+            for i, entries in rows.items():
+                for a, b, v in entries:
+                    total[i] += v * x[a, b]
+        cost = total[-1] + (self.free_cost.transpose() * free)[0, 0] if self.pair.free_cost else total[-1]
+        return (column(total[:-1]) + self.free * free).mid(), cost.mid()
+
+    def slack(self, y: Any, tau: Any) -> Blocks:
+        """Return ``C tau - sum_i y_i A_i``."""
+        weights = [*(-v for v in y.entries()), tau]
+        out = []
+        for n, rows in zip(self.pair.sides, self.touching, strict=True):
+            total = flint.arb_mat(n, n)
+            for i, entries in rows.items():
+                for a, b, v in entries:
+                    total[a, b] += v * weights[i]
+            out.append(total.mid())
+        return out
+
+    def schur_complement(self, primal: Blocks, inverse: Blocks) -> Any:
+        """Return ``<A_i, X A_j Z^-1>`` for all rows, the cost included."""
+        size = self.m + 1
+        total = [[flint.arb(0)] * size for _ in range(size)]
+        for rows, x, z in zip(self.touching, primal, inverse, strict=True):
+            n = x.nrows()
+            order = sorted(rows, key=lambda i: -len(rows[i]))
+            xs, zs = x.table(), z.table()
+            rest = sum(len(entries) for entries in rows.values())
+            for place, j in enumerate(order):
+                # Rows are sorted by length: a long one is multiplied out, a short one entry by entry.
+                if 2 * len(rows[j]) * rest > 2 * n**3:
+                    matrix = flint.arb_mat(n, n)
+                    for a, b, v in rows[j]:
+                        matrix[a, b] = v
+                    image = (x * matrix * z).table()
+                    for i in order[place:]:
+                        total[i][j] += sum((v * image[a][b] for a, b, v in rows[i]), flint.arb(0))
+                else:
+                    for i in order[place:]:
+                        for a, b, v in rows[i]:
+                            total[i][j] += v * sum(
+                                (w * xs[a][c] * zs[d][b] for c, d, w in rows[j]), flint.arb(0)
+                            )
+                rest -= len(rows[j])
+                for i in order[place + 1 :]:
+                    total[j][i] = total[i][j]
+        return flint.arb_mat(total).mid()
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """A point on the path: ``X, x, y, Z, tau, kappa``, with ``mu`` and the residual of the rows."""
+
+    primal: Blocks
+    free: Any
+    y: Any
+    slack: Blocks
+    tau: Any
+    kappa: Any
+    mu: Any
+    residual: Any
+    cost: Any
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A search direction."""
+
+    primal: Blocks
+    free: Any
+    y: Any
+    slack: Blocks
+    tau: Any
+    kappa: Any
+
+
+def central_path(pair: ConicPair, *, right: bool = True, cost: bool = True) -> Iterator[Iterate]:
+    """Yield the iterates of the method, until the precision is exhausted.
+
+    Without ``right`` or ``cost`` the right-hand side or the cost is zero: the feasibility problem of the dual
+    or of the primal program.
+    """
+    rows = Rows(without(pair, right=right, cost=cost))
+    identity = [flint.arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)]) for n in pair.sides]
+    degree = sum(pair.sides) + 1
+    at = Iterate(
+        identity,
+        column([0] * len(pair.free_cost)),
+        column([0] * rows.m),
+        identity,
+        flint.arb(1),
+        flint.arb(1),
+        flint.arb(1),
+        column([]),
+        flint.arb(0),
+    )
+    short = 0
+    for _ in range(MAX_ITERATIONS):
+        check_deadline("an iteration in multiprecision arithmetic")
+        system = _System(rows, at, degree)
+        yield system.at
+        factors = [cholesky(x) for x in at.primal], [cholesky(z) for z in at.slack]
+        if None in factors[0] or None in factors[1] or not system.factorise(factors[1]):
+            return
+        predictor = system.direction(flint.arb(0), None)
+        reach = min(1.0, _step_length(system.at, predictor, factors))
+        centring = flint.arb(max((1.0 - reach) ** 3 if reach > 0.1 else 1.0 - reach, 1e-8))
+        corrector = system.direction(centring, predictor)
+        share = STEP_SHARES[0] + (STEP_SHARES[1] - STEP_SHARES[0]) * reach**4
+        length = min(1.0, share * _step_length(system.at, corrector, factors))
+        short = short + 1 if length < 1e-3 else 0
+        if not length > 0.0 or short == SHORT_STEPS:
+            return
+        at = _moved(at, corrector, flint.arb(length))
+
+
+def without(pair: ConicPair, *, right: bool = True, cost: bool = True) -> ConicPair:
+    """Return the pair with zero right-hand side or zero cost."""
+    zero = flint.fmpq(0)
+    return ConicPair(
+        pair.sides,
+        pair.rows,
+        pair.right if right else [zero] * len(pair.right),
+        pair.free,
+        pair.cost if cost else Matrix(),
+        pair.free_cost if cost else [zero] * len(pair.free_cost),
+    )
+
+
+def _moved(at: Iterate, step: Direction, length: Any) -> Iterate:
+    """Take a step; what the system computes anew is left as it was."""
+    return Iterate(
+        [symmetric(x + dx * length) for x, dx in zip(at.primal, step.primal, strict=True)],
+        (at.free + step.free * length).mid(),
+        (at.y + step.y * length).mid(),
+        [symmetric(z + dz * length) for z, dz in zip(at.slack, step.slack, strict=True)],
+        (at.tau + step.tau * length).mid(),
+        (at.kappa + step.kappa * length).mid(),
+        at.mu,
+        at.residual,
+        at.cost,
+    )
+
+
+class _System:
+    """The Newton system of the embedding at one iterate."""
+
+    def __init__(self, rows: Rows, at: Iterate, degree: int) -> None:
+        value, cost = rows.apply(at.primal, at.free)
+        inner = flint.arb(0)
+        for x, z in zip(at.primal, at.slack, strict=True):
+            inner += sum((a * b for a, b in zip(x.entries(), z.entries(), strict=True)), flint.arb(0))
+        mu = ((inner + at.tau * at.kappa) / degree).mid()
+        self.rows = rows
+        #: Residuals of the rows, of Z, of B'y = c and of the equation of kappa.
+        self.primal = (rows.right * at.tau - value).mid()
+        wanted = rows.slack(at.y, at.tau)
+        self.slack = [(s - z).mid() for s, z in zip(wanted, at.slack, strict=True)]
+        self.free = (rows.free_cost * at.tau - rows.free.transpose() * at.y).mid()
+        self.bound = _dot(rows.right, at.y)
+        self.gap = (at.kappa + cost - self.bound).mid()
+        self.at = Iterate(at.primal, at.free, at.y, at.slack, at.tau, at.kappa, mu, self.primal, cost)
+
+    def factorise(self, factors: Blocks) -> bool:
+        """Compute ``Z^-1``, the Schur complement, and the part of the direction that belongs to tau."""
+        at, rows, m = self.at, self.rows, self.rows.m
+        inverses = (solve(f, flint.arb_mat(f.nrows(), f.nrows(), _unit(f.nrows()))) for f in factors)
+        self.inverse = [(part.transpose() * part).mid() for part in inverses]
+        table = rows.schur_complement(at.primal, self.inverse).table()
+        self.cross = column(line[m] for line in table[:m])
+        self.corner = table[m][m]
+        count = rows.free.ncols()
+        free = rows.free.table()
+        lines = [[*line[:m], *own] for line, own in zip(table[:m], free, strict=True)]
+        lines += [[*(own[k] for own in free), *([0] * count)] for k in range(count)]
+        self.matrix = flint.arb_mat(lines) if lines else flint.arb_mat(0, 0)
+        self.along = self._solve(rows.right + self.cross, rows.free_cost)
+        return all(v.is_finite() for part in self.along for v in part.entries())
+
+    def _solve(self, upper: Any, lower: Any) -> tuple[Any, Any]:
+        entries = solve(self.matrix, column([*upper.entries(), *lower.entries()])).mid().entries()
+        return column(entries[: self.rows.m]), column(entries[self.rows.m :])
+
+    def direction(self, centring: Any, predictor: Direction | None) -> Direction:
+        """Return the predictor (``centring`` zero), or the corrector that follows it."""
+        at, rows = self.at, self.rows
+        share, target = 1 - centring, centring * at.mu
+        base = []
+        for k, (x, inverse) in enumerate(zip(at.primal, self.inverse, strict=True)):
+            part = inverse * target - x
+            if predictor is not None:
+                part -= symmetric(predictor.primal[k] * predictor.slack[k] * inverse)
+            base.append(part.mid())
+        scaled = self._scaled(self.slack)
+        first = [(r - s * share).mid() for r, s in zip(base, scaled, strict=True)]
+        value, cost = rows.apply(first, column([0] * rows.free.ncols()))
+        y, free = self._solve(self.primal * share - value, self.free * share)
+        second = target - at.tau * at.kappa
+        if predictor is not None:
+            second -= predictor.tau * predictor.kappa
+        towards = rows.right - self.cross
+        number = self.gap * share + cost + second / at.tau - _dot(towards, y) + _dot(rows.free_cost, free)
+        ratio = _dot(towards, self.along[0]) - _dot(rows.free_cost, self.along[1]) + self.corner
+        tau = (number / (ratio + at.kappa / at.tau)).mid()
+        y, free = (y + self.along[0] * tau).mid(), (free + self.along[1] * tau).mid()
+        slack = [(s + r * share).mid() for s, r in zip(rows.slack(y, tau), self.slack, strict=True)]
+        primal = [(r - s).mid() for r, s in zip(base, self._scaled(slack), strict=True)]
+        return Direction(primal, free, y, slack, tau, ((second - at.kappa * tau) / at.tau).mid())
+
+    def _scaled(self, blocks: Blocks) -> Blocks:
+        """Return the symmetric part of ``X D Z^-1``."""
+        parts = zip(self.at.primal, blocks, self.inverse, strict=True)
+        return [symmetric(x * d * inverse) for x, d, inverse in parts]
+
+
+def _unit(n: int) -> list[int]:
+    return [int(i == j) for i in range(n) for j in range(n)]
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return sum((x * y for x, y in zip(a.entries(), b.entries(), strict=True)), flint.arb(0)).mid()
+
+
+def _step_length(at: Iterate, step: Direction, factors: tuple[Blocks, Blocks]) -> float:
+    """Return the length of the longest step that stays in the cones; zero if it is not a number."""
+    length = math.inf
+    for value, change in ((at.tau, step.tau), (at.kappa, step.kappa)):
+        if not change.is_finite():
+            return 0.0
+        if change < 0:
+            length = min(length, float(-value / change))
+    for parts, changes in zip(factors, (step.primal, step.slack), strict=True):
+        for factor, change in zip(parts, changes, strict=True):
+            half = solve(factor, change)
+            relative = floats(solve(factor, half.transpose()))
+            if not np.isfinite(relative).all():
+                return 0.0
+            least = float(np.linalg.eigvalsh((relative + relative.T) / 2.0)[0]) if relative.size else 0.0
+            if least < 0.0:
+                length = min(length, -1.0 / least)
+    return length
