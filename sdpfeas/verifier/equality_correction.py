@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import LimitError
-from sdpfeas.numerics.limits import guard
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, UNIT, inflate, norm_upper, product_up, sqrt_upper, sum_up
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
@@ -400,11 +400,11 @@ class FreeColumns:
         if len(blocks) < len(self._parts) or count > min(self._problem.m, MAX_DENSE_ROWS):
             return None
         try:
-            guard("columns written out", memory=48.0 * count * self._problem.m)
-            columns = np.hstack([dense_array(block) for block in blocks]).T
-            return Orthonormalisation(
-                EntrywiseBlock(0, Dense(columns), self.weight).transformed(Dense(columns))
-            )
+            cells = float(count) * self._problem.m
+            # Scaling and bounding them takes most of the time: 80 to 105 ns per number, at side 500.
+            guard("columns written out", 120.0 * WRITE_FLOPS * cells, memory=48.0 * cells)
+            columns = Dense(np.hstack([dense_array(block) for block in blocks]).T)
+            return Orthonormalisation(EntrywiseBlock(0, columns, self.weight).transformed(columns))
         except LimitError:
             return None
 
