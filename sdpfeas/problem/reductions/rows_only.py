@@ -14,10 +14,9 @@ import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exact_arithmetic import Reading, written
-from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.base import ComposedReduction
 from sdpfeas.problem.reductions.cones_to_psd import ConesToPsd, cones_to_psd
 from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
 from sdpfeas.problem.rows import Rows, Sparse
@@ -32,28 +31,13 @@ FACE_SETS: tuple[type[BlockSet], ...] = (PSD, Nonneg, Free, SpectralBox)
 EXPLICIT_KINDS = ("dense", "sparse")
 
 
-class RowsOnly(Reduction):
+class RowsOnly(ComposedReduction):
     """A problem in rows alone, made by ``lmi_to_slack`` and then ``cones_to_psd``."""
 
     def __init__(self, original: FeasibilityProblem, slack: LmiToSlack, psd_reduction: ConesToPsd) -> None:
-        self.original, self.problem = original, psd_reduction.problem
+        super().__init__(slack, psd_reduction)
+        self.original = original
         self._slack, self._psd_reduction = slack, psd_reduction
-
-    def point(self, point: Point) -> Point:
-        """Apply the linear maps of the cones and drop the slack blocks."""
-        return self._slack.point(self._psd_reduction.point(point))
-
-    def start_point(self, point: Point) -> Point:
-        """Add the values of the LMIs as slacks, and PSD preimages for the other cones."""
-        return self._psd_reduction.start_point(self._slack.start_point(point))
-
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Return ``Y_ii = y_ii``, ``Y_ij = Y_ji = y_ij / 2`` for every LMI."""
-        return self._slack.multipliers(y)
-
-    def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Return ``y_ii = Y_ii``, ``y_ij = 2 Y_ij`` (i < j) for every LMI."""
-        return self._slack.start_multipliers(y)
 
     def rational_point(self, point: Point) -> Point | None:
         """Map a rational point exactly; None if cones were replaced, whose maps are in floating point."""
