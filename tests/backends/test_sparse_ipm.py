@@ -16,6 +16,7 @@ from sdpfeas.backends.dispatch import dispatch_program
 from sdpfeas.backends.ipm import schur_complement as schur_module
 from sdpfeas.backends.ipm import spectral_ipm as backend_module
 from sdpfeas.backends.ipm.normal_equations import SparseNormalEquations
+from sdpfeas.backends.ipm.primal_dual_forms import PrimalForm
 from sdpfeas.backends.ipm.schur_complement import SchurComplement
 from sdpfeas.backends.ipm.sparse_cones import HkmIterate, in_interior
 from sdpfeas.backends.ipm.sparse_system import SparseSystem
@@ -163,6 +164,22 @@ def test_sparse_systems_are_solved(free) -> None:
     y, u = SparseNormalEquations(schur, columns).solve(r1, r2)
     assert np.allclose(schur @ y + columns @ u, r1, atol=1e-9)
     assert np.allclose(columns.T @ y, r2, atol=1e-9)
+
+
+@pytest.mark.parametrize(("density", "sparse"), [(0.002, True), (0.01, False)])
+def test_factors_that_fill_in_become_dense(density, sparse) -> None:
+    rng = np.random.default_rng(0)
+    m, n = 450, 900
+    rows = sp.csr_array(sp.hstack([scattered(rng, m, n, density), sp.eye_array(m)]))
+    right = rows @ rng.uniform(0.5, 2.0, n + m)
+    problem = sf.FeasibilityProblem([sf.Nonneg(n + m)], [rows], right, right)
+    system = SparseSystem(PrimalForm(problem))
+    assert system.schur.sparse
+    iterate_once(system)
+    assert system.schur.sparse == sparse
+    before = system.mu
+    iterate_once(system)
+    assert system.mu < before
 
 
 MIXES = sorted(name for name in planted.set_mixes() if "box" not in name and name != "all")

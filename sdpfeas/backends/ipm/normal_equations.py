@@ -137,6 +137,11 @@ class SparseNormalEquations:
         except RuntimeError as error:
             raise np.linalg.LinAlgError(f"the Newton system: {error}") from None
 
+    @property
+    def fill(self) -> float:
+        """Entries of the factors, as a share of those of dense factors."""
+        return float(self._factor.nnz) / float(self._whole.shape[0]) ** 2
+
     def solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Solve for one right-hand side, with iterative refinement."""
         rhs = np.concatenate([r1, r2])

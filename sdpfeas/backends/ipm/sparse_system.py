@@ -52,6 +52,10 @@ SUSPECT_CONDITION, SUSPECT_GROWTH = 1e5, 0.5
 #: Factorised normal equations.
 Equations = DenseNormalEquations | SparseNormalEquations
 
+#: A sparse factor with more than this share of the entries of a dense one, of a matrix with at most this many
+#: rows, is replaced by a dense one: at half of the entries it takes three times as long.
+DENSE_FILL, DENSE_FILL_ROWS = 0.45, 5000
+
 #: The variables x, u and y.
 Variables = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -177,7 +181,9 @@ class SparseSystem(NewtonSystem):
         guard("a step of the interior-point method", self.schur.flops + (not first) * self._direction_flops)
         schur = self.schur.at(self.iterate)
         if self.schur.sparse:
-            self._equations = SparseNormalEquations(schur, self.form.free)
+            self._equations = equations = SparseNormalEquations(schur, self.form.free)
+            # The pattern is the same in all iterations, except for the first one with second-order cones.
+            self.schur.sparse = equations.fill <= DENSE_FILL or self.form.m > DENSE_FILL_ROWS
         else:
             columns = self.form.free.toarray()
             self._equations = DenseNormalEquations(schur, columns, np.zeros(columns.shape[1]))
