@@ -29,7 +29,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.drivers.bracket import BisectionResult
 from sdpfeas.drivers.solve import solve
-from sdpfeas.errors import OptionError
+from sdpfeas.errors import OptionError, hint
 from sdpfeas.families import planted
 from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
@@ -38,7 +38,7 @@ from sdpfeas.problem.sets import PSD, Free, Nonneg
 from sdpfeas.verifier.results import Check, Result
 from sdpfeas.verifier.verifier import decide
 
-__all__ = ["Finding", "benchmark_solve", "check_backend"]
+__all__ = ["Finding", "benchmark_solve", "check_backend", "conformance_problem"]
 
 #: Seconds to spend on the rounds of one benchmark, and least and largest number of rounds.
 BENCHMARK_SECONDS, BENCHMARK_ROUNDS = 1.0, (1, 20)
@@ -48,6 +48,12 @@ BENCHMARK_LIMIT, BENCHMARK_TOL = 60.0, 1e-3
 
 #: Time limit of one small problem, in seconds.
 SOLVE_SECONDS = 20.0
+
+#: Seconds after which a solve with a short time limit counts as a hang.
+MAX_OVERRUN_SECONDS = 5.0
+
+#: Remark on a problem that the backend does not accept.
+UNSUPPORTED = " (not supported)"
 
 #: Share of the small problems that a conforming backend must decide.
 MIN_DECIDED_SHARE = 0.9
@@ -129,16 +135,49 @@ def check_backend(
     return findings
 
 
-def _checks(solver: Solver, seed: int) -> Iterator[Finding]:
-    session = _Session(solver)
-    planted_problems = {
+def conformance_problem(name: str, seed: int = 0) -> FeasibilityProblem:
+    """Rebuild a problem of the conformance suite by the name that a finding gives it.
+
+    Parameters
+    ----------
+    name : str
+        ``CHECK/PROBLEM``, such as ``every set, planted point/psd, equality``.
+    seed : int
+        Seed of the suite.
+
+    Raises
+    ------
+    OptionError
+        If there is no such problem.
+
+    Examples
+    --------
+    >>> from sdpfeas.testing import conformance_problem
+    >>> conformance_problem("just inside and just outside/box, inside").m
+    1
+    """
+    check, _, rest = name.partition("/")
+    found = {item.name: item.problem for item in _planted_problems(seed).get(check, ())}
+    if rest not in found:
+        known = found or _planted_problems(seed)
+        raise OptionError(f"the conformance suite has no problem {name!r}; {hint(rest or check, known)}")
+    return found[rest]
+
+
+def _planted_problems(seed: int) -> dict[str, Iterator[PlantedProblem]]:
+    """Return the problems with known answers, by check."""
+    return {
         "every set, planted point": _every_set(seed, truth=True),
         "every set, planted certificate": _every_set(seed, truth=False),
         "linear matrix inequalities": _matrix_inequalities(seed),
         "badly scaled rows": _badly_scaled(seed),
         "just inside and just outside": _neighbours(seed),
     }
-    for name, problems in planted_problems.items():
+
+
+def _checks(solver: Solver, seed: int) -> Iterator[Finding]:
+    session = _Session(solver)
+    for name, problems in _planted_problems(seed).items():
         yield session.finish(_check_answers(name, session, list(problems)))
     yield session.finish(_weakly_infeasible(session))
     yield session.finish(_time_limit(session, seed))
@@ -178,17 +217,21 @@ def _check_answers(name: str, session: _Session, problems: list[PlantedProblem])
     for item in problems:
         result = session.solve(item.problem)
         if result.verdict is item.wrong_verdict:
-            return Finding(name, False, f"WRONG verdict on {item.name}: {result.verdict}, {result.reason}")
+            wrong = f"WRONG verdict on {name}/{item.name}: {result.verdict}, {result.reason}"
+            return Finding(name, False, wrong)
         if result.verdict is item.truth:
             right += 1
         elif result.stop is Stop.UNSUPPORTED:
-            undecided.append(f"{item.name} (not supported)")
+            undecided.append(item.name + UNSUPPORTED)
         else:
             undecided.append(item.name)
-    detail = f"{right} of {len(problems)} decided"
+    needed = math.ceil(MIN_DECIDED_SHARE * len(problems))
+    detail = f"{right} of {len(problems)} decided, {needed} needed, {SOLVE_SECONDS:g} s each"
     if undecided:
         detail += "; undecided: " + ", ".join(undecided[:4]) + (" …" if len(undecided) > 4 else "")
-    return Finding(name, right >= MIN_DECIDED_SHARE * len(problems), detail)
+    if right < needed:
+        detail += f"; to rebuild one: --problem '{name}/{undecided[0].removesuffix(UNSUPPORTED)}' -o p.npz"
+    return Finding(name, right >= needed, detail)
 
 
 def _every_set(seed: int, *, truth: bool) -> Iterator[PlantedProblem]:
@@ -272,8 +315,11 @@ def _time_limit(session: _Session, seed: int) -> Finding:
     # Tolerate compilation and one native iteration beyond the limit, but no hang.
     decided = result.verdict is not Verdict.UNDECIDED
     stopped = result.stop is Stop.TIME_LIMIT or decided or took < limit
-    fine = took <= 5.0 and (stopped or result.solve_time <= 1.1 * limit + 0.5)
-    return Finding("time limit", fine, f"limit {limit} s, took {result.solve_time:.2f} s: {result.stop}")
+    allowed = 1.1 * limit + 0.5
+    fine = took <= MAX_OVERRUN_SECONDS and (stopped or result.solve_time <= allowed)
+    facts = f"limit {limit} s, took {result.solve_time:.2f} s: {result.stop}"
+    limits = f"allowed {allowed:.2f} s, or {MAX_OVERRUN_SECONDS:g} s if it stops by itself"
+    return Finding("time limit", fine, f"{facts}; {limits}")
 
 
 def _callback(session: _Session, seed: int) -> Finding:

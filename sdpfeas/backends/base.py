@@ -6,12 +6,16 @@ claim carries no authority. The verifier checks it and grants the verdict.
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import asdict
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar
 
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.cards.finder import dropin_file
 from sdpfeas.cards.options import NoOptions, parse_options
 from sdpfeas.claims import Claim
 from sdpfeas.errors import BackendError
@@ -101,8 +105,16 @@ class FeasibilityBackend(ABC):
 
     @classmethod
     def version(cls) -> str:
-        """Return the version of the solver behind the backend."""
-        return installed_version(cls.distribution) or "unknown"
+        """Return the version of the solver behind the backend.
+
+        By default that of the package ``distribution``. A drop-in file without one has the version
+        ``__version__`` of its module, else the hash of the file.
+        """
+        file = dropin_file(cls)
+        if file is None or cls.distribution != FeasibilityBackend.distribution:
+            return installed_version(cls.distribution) or "unknown"
+        stated = getattr(sys.modules[cls.__module__], "__version__", None)
+        return str(stated) if stated else f"file {hashlib.sha256(Path(file).read_bytes()).hexdigest()[:8]}"
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
         """Return whether the backend accepts the problem and, if not, the reason."""

@@ -206,9 +206,17 @@ def check_backend(
         ),
     ],
     seed: Annotated[int, typer.Option(help="Seed of the planted problems.")] = 0,
+    problem: Annotated[
+        str | None, typer.Option(help="Write this problem of the suite, CHECK/PROBLEM, and run nothing.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for --problem.")] = Path("problem.npz"),
     as_json: AsJson = False,
 ) -> None:
     """Run the conformance suite on a backend; exit with 1 if a check fails."""
+    if problem is not None:
+        lib.conformance_problem(problem, seed).save(output)
+        out().print(f"written: {escape_terminal(output)}; next: sdpfeas solve {escape_terminal(output)}")
+        return
     solver = named_solver(name)
     with spinner(f"checking {solver.name} …"):
         findings: list[Any] = lib.check_backend(solver, seed=seed)

@@ -58,7 +58,7 @@ from sdpfeas.study.report.study_data import (
     headlines as headlines,
 )
 from sdpfeas.study.store import Store as Store
-from sdpfeas.testing import check_backend as check_backend
+from sdpfeas.testing import check_backend as check_backend, conformance_problem as conformance_problem
 from sdpfeas.verifier import decide as decide, verify as verify
 from sdpfeas.verifier.results import Check as Check, Result as Result
 from sdpfeas.claims import Verdict as Verdict

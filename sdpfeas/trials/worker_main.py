@@ -14,7 +14,6 @@ import io
 import json
 import os
 import pickle
-import resource
 import sys
 import time
 from contextlib import suppress
@@ -44,6 +43,8 @@ def encode_message(message: object) -> bytes:
 
 def _processor_time() -> float:
     """Processor seconds of this process and of the child processes it has waited for."""
+    import resource  # POSIX only; this module is also imported where no worker can run
+
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -103,9 +104,11 @@ def peak_memory() -> int:
         status = Path("/proc/self/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
-    import resource  # not on every system
+    import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # In bytes on macOS, in kibibytes elsewhere.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _flush() -> None:
