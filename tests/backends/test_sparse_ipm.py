@@ -68,10 +68,10 @@ def random_iterate(rng: np.random.Generator, form: StandardForm) -> HkmIterate:
     for _ in range(2):
         flat = rng.uniform(0.5, 2.0, size=form.size)
         for group in form.psd_groups:
-            root = rng.normal(size=(group.count, group.side, group.side + 2))
+            root = rng.normal(size=(group.count, group.n, group.n + 2))
             group.view(flat)[:] = root @ np.swapaxes(root, 1, 2)
         for cones in form.second_order_groups:
-            vectors = rng.normal(size=(cones.count, cones.dimension))
+            vectors = rng.normal(size=(cones.count, cones.n))
             vectors[:, 0] = np.linalg.norm(vectors[:, 1:], axis=1) * rng.uniform(1.01, 3.0, cones.count)
             cones.view(flat)[:] = vectors
         found.append(flat)

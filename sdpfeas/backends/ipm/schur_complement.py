@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.sparse_cones import HkmIterate
-from sdpfeas.backends.ipm.standard_form import PsdGroup, SecondOrderGroup, StandardForm
+from sdpfeas.backends.ipm.standard_form import ConeGroup, StandardForm
 from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 
@@ -147,19 +147,19 @@ class SchurComplement:
 # --- PSD cones
 
 
-def _choose_formulas(group: PsdGroup, own: Any) -> list[_MatrixBatch | _SingleMatrix]:
+def _choose_formulas(group: ConeGroup, own: Any) -> list[_MatrixBatch | _SingleMatrix]:
     """Split the matrices of a group into batches and single matrices, by estimated cost."""
     coo = own.tocoo()
     row, position = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
-    width, m = group.side**2, own.shape[0]
+    width, m = group.n**2, own.shape[0]
     matrix, entry = np.divmod(position, width)
     #: Non-zero rows of every matrix, as ``matrix * m + row``, and the one that each entry belongs to.
     matrix_rows, owner = np.unique(matrix * m + row, return_inverse=True)
     counts = np.bincount(matrix_rows // m, minlength=group.count)
-    upper = entry // group.side <= entry % group.side
+    upper = entry // group.n <= entry % group.n
     entries = np.bincount(matrix[upper], minlength=group.count).astype(np.float64)
-    single = ENTRY_PAIR_NS * np.square(entries) + MATRIX_OVERHEAD_NS < _batch_costs(group.side, counts)
-    if group.side > BATCH_SIDE:
+    single = ENTRY_PAIR_NS * np.square(entries) + MATRIX_OVERHEAD_NS < _batch_costs(group.n, counts)
+    if group.n > BATCH_SIDE:
         single[:] = True
     out: list[_MatrixBatch | _SingleMatrix] = [
         _SingleMatrix(group, int(k), own[:, k * width : (k + 1) * width])
@@ -195,7 +195,7 @@ class _MatrixBatch:
     @classmethod
     def of(
         cls,
-        group: PsdGroup,
+        group: ConeGroup,
         chosen: np.ndarray,
         counts: np.ndarray,
         matrix_rows: np.ndarray,
@@ -204,7 +204,7 @@ class _MatrixBatch:
     ) -> _MatrixBatch:
         """Store the rows on the chosen matrices as dense arrays."""
         owner, entry, value = entries
-        most, width = int(counts[chosen].max()), group.side**2
+        most, width = int(counts[chosen].max()), group.n**2
         ends = np.cumsum(counts)
         position = np.full(matrix_rows.size, -1)
         rows = np.full((chosen.size, most), m)
@@ -215,8 +215,8 @@ class _MatrixBatch:
         used = position[owner] >= 0
         dense = np.zeros(chosen.size * most * width)
         dense[position[owner[used]] * width + entry[used]] = value[used]
-        shape = (chosen.size, most, group.side, group.side)
-        cost = float(_batch_costs(group.side, counts[chosen]).sum())
+        shape = (chosen.size, most, group.n, group.n)
+        cost = float(_batch_costs(group.n, counts[chosen]).sum())
         return cls(slice(None) if chosen.size == group.count else chosen, rows, dense.reshape(shape), cost)
 
     @property
@@ -251,8 +251,8 @@ class _SingleMatrix:
     ``own`` are the columns of A on the matrix, in compressed column format.
     """
 
-    def __init__(self, group: PsdGroup, k: int, own: Any) -> None:
-        self.k, self.n = k, group.side
+    def __init__(self, group: ConeGroup, k: int, own: Any) -> None:
+        self.k, self.n = k, group.n
         n = self.n
         rows = own.tocsr()
         #: Rows of the problem with entries on this matrix. All other indices count among these.
@@ -448,7 +448,7 @@ class _VectorCones:
         block_rows = [np.diff(columns.indptr)[form.nonneg.start - self._start :]]
         for cones in form.second_order_groups:
             own = columns[:, cones.start - self._start : cones.slice.stop - self._start].tocoo()
-            cone = own.coords[1].astype(np.int64) // cones.dimension
+            cone = own.coords[1].astype(np.int64) // cones.n
             met = np.unique(cone * form.m + own.coords[0])
             block_rows.append(np.bincount(met // form.m, minlength=cones.count))
         #: Upper bound on the non-zeros of the contribution.
@@ -461,15 +461,15 @@ class _VectorCones:
             return None
         if iterate.multiple is not None:
             return iterate.multiple * (self._rows @ self._adjoint)
-        data, low_rank = [], list[tuple[SecondOrderGroup, FloatArray, FloatArray]]()
+        data, low_rank = [], list[tuple[ConeGroup, FloatArray, FloatArray]]()
         for cones, scaling in zip(self._form.second_order_groups, iterate.scalings, strict=True):
             diagonal, columns, inner = scaling.low_rank_form(cones.view(iterate.x))
-            if cones.dimension <= DENSE_CONE_DIMENSION:
+            if cones.n <= DENSE_CONE_DIMENSION:
                 blocks = columns @ inner @ np.swapaxes(columns, 1, 2)
-                blocks[:, np.arange(cones.dimension), np.arange(cones.dimension)] += diagonal[:, None]
+                blocks[:, np.arange(cones.n), np.arange(cones.n)] += diagonal[:, None]
                 data.append(blocks.reshape(-1))
             else:
-                data.append(np.repeat(diagonal, cones.dimension))
+                data.append(np.repeat(diagonal, cones.n))
                 low_rank.append((cones, columns, inner))
         data.append(iterate.ratios)
         indices, pointers = self._pattern
@@ -478,7 +478,7 @@ class _VectorCones:
         total = self._rows @ weights @ self._adjoint
         for cones, columns, inner in low_rank:
             start = cones.start - self._start
-            own = self._rows[:, start : start + cones.count * cones.dimension]
+            own = self._rows[:, start : start + cones.count * cones.n]
             factor = own @ _block_diagonal(columns)
             total = total + factor @ _block_diagonal(inner) @ factor.T
         return total
@@ -496,7 +496,7 @@ def _weight_pattern(form: StandardForm) -> tuple[np.ndarray, np.ndarray]:
     start, indices, counts = form.non_matrix.start, list[np.ndarray](), list[np.ndarray]()
     for cones in form.second_order_groups:
         position = np.arange(cones.slice.start, cones.slice.stop) - start
-        d = cones.dimension
+        d = cones.n
         if d <= DENSE_CONE_DIMENSION:
             indices.append(np.repeat(position.reshape(-1, d), d, axis=0).reshape(-1))
             counts.append(np.full(position.size, d))

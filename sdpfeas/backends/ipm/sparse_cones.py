@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.backends.ipm.standard_form import PsdGroup, StandardForm
+from sdpfeas.backends.ipm.standard_form import ConeGroup, StandardForm
 from sdpfeas.backends.ipm.structured_cones import extreme_eigenvalues
 from sdpfeas.numerics.linalg import FloatArray, cholesky, symmetrize
 
@@ -112,7 +112,7 @@ def identity(form: StandardForm) -> FloatArray:
     """The identity element of every cone, flat."""
     out = np.ones(form.size)
     for group in form.psd_groups:
-        group.view(out)[:] = np.eye(group.side)
+        group.view(out)[:] = np.eye(group.n)
     for cones in form.second_order_groups:
         cones.view(out)[:, 1:] = 0.0
     return out
@@ -130,7 +130,7 @@ def cholesky_factors(form: StandardForm, flat: FloatArray) -> list[FloatArray]:
     return [_factor(group, flat) for group in form.psd_groups]
 
 
-def _factor(group: PsdGroup, flat: FloatArray) -> FloatArray:
+def _factor(group: ConeGroup, flat: FloatArray) -> FloatArray:
     matrices = group.view(flat)
     if group.count == 1:
         return cholesky(matrices[0])[None]

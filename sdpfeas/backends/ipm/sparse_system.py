@@ -79,7 +79,7 @@ class SparseSystem(NewtonSystem):
         self.form = form = problem.form
         self.schur = SchurComplement(form)
         guard("the Newton system", memory=self.schur.memory + 8.0 * 30.0 * form.size)
-        largest = max([g.side for g in form.psd_groups], default=1)
+        largest = max([g.n for g in form.psd_groups], default=1)
         bound = max(1.0, float(np.max(np.abs(form.b), initial=0.0)))
         primal = START_FACTOR * bound * max(1.0, np.sqrt(largest))
         dual = START_FACTOR * max(1.0, float(np.linalg.norm(form.c)))
@@ -144,7 +144,7 @@ class SparseSystem(NewtonSystem):
         form, most = self.form, 1.0
         for group in form.psd_groups:
             x, z = (np.trace(group.view(flat), axis1=1, axis2=2) for flat in (self.x, self.z))
-            most = max(most, float(np.max(x * z)) / group.side**2)
+            most = max(most, float(np.max(x * z)) / group.n**2)
         for cones in form.second_order_groups:
             most = max(most, float(np.max(cones.view(self.x)[:, 0] * cones.view(self.z)[:, 0])))
         nonneg = form.nonneg
@@ -169,7 +169,7 @@ class SparseSystem(NewtonSystem):
     @property
     def _direction_flops(self) -> float:
         """Flop count of both directions, the step lengths and the move."""
-        cubes = sum(float(g.count) * g.side**3 for g in self.form.psd_groups)
+        cubes = sum(float(g.count) * g.n**3 for g in self.form.psd_groups)
         return SPARSE_PRODUCTS_PER_CONE * cubes + 60.0 * WRITE_FLOPS * float(self.form.size)
 
     def factorise(self) -> None:

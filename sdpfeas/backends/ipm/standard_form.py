@@ -12,7 +12,6 @@ all orthants. :meth:`StandardForm.from_cones` lays out the data in this order.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -59,47 +58,25 @@ class ConeBlock:
 
 
 @dataclass(frozen=True)
-class _ConeGroup:
-    """Equal cones next to each other in a flat vector, from entry ``start`` on."""
+class ConeGroup:
+    """Equal cones next to each other in a flat vector, from entry ``start`` on.
+
+    ``n`` is the side of PSD matrices or the dimension of second-order cones, ``shape`` that of one cone.
+    """
 
     count: int
     start: int
-
-    @property
-    @abstractmethod
-    def _shape(self) -> tuple[int, ...]:
-        """Shape of a vector of one of the cones."""
+    n: int
+    shape: tuple[int, ...]
 
     @property
     def slice(self) -> slice:
         """Slice of all entries of the group."""
-        return slice(self.start, self.start + self.count * math.prod(self._shape))
+        return slice(self.start, self.start + self.count * math.prod(self.shape))
 
     def view(self, flat: FloatArray) -> FloatArray:
         """Return the group's part of a flat vector, the cones along the first axis."""
-        return flat[self.slice].reshape(self.count, *self._shape)
-
-
-@dataclass(frozen=True)
-class PsdGroup(_ConeGroup):
-    """PSD cones of one side."""
-
-    side: int
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return self.side, self.side
-
-
-@dataclass(frozen=True)
-class SecondOrderGroup(_ConeGroup):
-    """Second-order cones of one dimension."""
-
-    dimension: int
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return (self.dimension,)
+        return flat[self.slice].reshape(self.count, *self.shape)
 
 
 @dataclass(frozen=True)
@@ -116,8 +93,8 @@ class StandardForm:
     b: FloatArray
     c: FloatArray
     f: FloatArray
-    psd_groups: tuple[PsdGroup, ...]
-    second_order_groups: tuple[SecondOrderGroup, ...]
+    psd_groups: tuple[ConeGroup, ...]
+    second_order_groups: tuple[ConeGroup, ...]
     cone_slices: tuple[slice, ...]
 
     @classmethod
@@ -141,14 +118,13 @@ class StandardForm:
             cost = cones[k].cost
             if cost is not None:
                 c[cone_slices[k]] = cost
-        psd_groups, second_order_groups, start = list[PsdGroup](), list[SecondOrderGroup](), 0
-        for (rank, side), members in groupby(cones[k].kind for k in order):
-            if rank == 0:
-                psd_groups.append(PsdGroup(len(list(members)), start, side))
-                start = psd_groups[-1].slice.stop
-            elif rank == 1:
-                second_order_groups.append(SecondOrderGroup(len(list(members)), start, side))
-                start = second_order_groups[-1].slice.stop
+        groups: tuple[list[ConeGroup], list[ConeGroup]] = [], []
+        start = 0
+        for (rank, n), members in groupby(cones[k].kind for k in order):
+            if rank < 2:
+                group = ConeGroup(len(list(members)), start, n, (n, n) if rank == 0 else (n,))
+                groups[rank].append(group)
+                start = group.slice.stop
         index = np.int32 if max(size, m) < 2**31 - 1 else np.int64
         parts = [np.concatenate([np.zeros(0, dtype=index), *part]) for part in (row, column)]
         coords = tuple(part.astype(index) for part in parts)
@@ -161,8 +137,8 @@ class StandardForm:
             b,
             c,
             np.zeros(columns.shape[1]) if f is None else f,
-            tuple(psd_groups),
-            tuple(second_order_groups),
+            tuple(groups[0]),
+            tuple(groups[1]),
             tuple(cone_slices),
         )
 
@@ -192,7 +168,7 @@ class StandardForm:
         """Barrier degree of K, with one per second-order cone: the sum of <x, z> / mu on the central path."""
         nonneg = self.nonneg
         return (
-            sum(g.side * g.count for g in self.psd_groups)
+            sum(g.n * g.count for g in self.psd_groups)
             + sum(g.count for g in self.second_order_groups)
             + (nonneg.stop - nonneg.start)
         )
