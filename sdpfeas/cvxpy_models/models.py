@@ -472,7 +472,8 @@ class _ParameterSearch(Search):
         value = family.sign * float(question)
         step = super().ask(question)
         if bracket.lower > bracket.upper:
-            family.sign, bracket.lower, bracket.upper = -1.0, -bracket.lower, -bracket.upper
+            family.sign = -1.0
+            bracket.mirror()
         low, high = self.ends
         return replace(step, delta=value, lower=low, upper=high)
 

@@ -232,6 +232,10 @@ class Bracket:
             self.upper_proven = proven if delta < self.upper else self.upper_proven
             self.upper, self.certificate = delta, y
 
+    def mirror(self) -> None:
+        """Negate both ends, if the family turns out to be feasible above an infeasible value."""
+        self.lower, self.upper = -self.lower, -self.upper
+
     def offer_point(self, point: Point | None) -> None:
         """Prove a lower bound from a point."""
         if point is None:
@@ -481,16 +485,16 @@ class Search:
         with limited(self.deadline), few_threads(sides, self.family.m):
             yield
 
-    def start_from(self, lower: float | None, upper: float | None, *, proven: bool = False) -> None:
-        """Start from given ends, which are taken without proof; ``proven`` if the caller proved them."""
+    def start_from(self, lower: float | None, upper: float | None) -> None:
+        """Start from given ends, which are taken without proof."""
         bracket = self.bracket
         for name, value in (("lower", lower), ("upper", upper)):
             if value is not None and not _is_number(value):
                 raise OptionError(f"{name} must be a number, got {value!r}")
         if lower is not None:
-            bracket.raise_lower(float(lower), bracket.point, proven=proven)
+            bracket.raise_lower(float(lower), bracket.point, proven=False)
         if upper is not None:
-            bracket.reduce_upper(float(upper), bracket.certificate, proven=proven)
+            bracket.reduce_upper(float(upper), bracket.certificate, proven=False)
         if bracket.lower > bracket.upper:
             raise OptionError(f"lower = {bracket.lower} exceeds upper = {bracket.upper}")
         self._given = lower is not None, upper is not None
