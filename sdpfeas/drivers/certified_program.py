@@ -30,24 +30,29 @@ from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch_program
 from sdpfeas.backends.facial.exposing_vectors import has_exposing_row
-from sdpfeas.backends.facial.facial_backend import Facial, reduce
+from sdpfeas.backends.facial.facial_backend import Facial
+from sdpfeas.backends.facial.facial_search import search_stages
 from sdpfeas.backends.inquiry import Inquiry, Listener, Progress
 from sdpfeas.backends.registry import Solver
-from sdpfeas.claims import Claim, Stop, Verdict
+from sdpfeas.claims import Chain, Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bracket import CLOSED, WIDE, Bracket
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.families.parametric_family import MonotoneFamily
 from sdpfeas.families.threshold_bounds import Bound
+from sdpfeas.numerics.exact_arithmetic import Reading
 from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import FloatArray, eigh
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.faces import NotReduced
+from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.rows import Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.facial_reduction import replay
 from sdpfeas.verifier.multiprecision import CongruenceProgram, ProvedPoint, fits_balls
 from sdpfeas.verifier.repair import moved_onto_rows
 from sdpfeas.verifier.results import Result
@@ -259,12 +264,12 @@ class CertifiedProgram:
         sides = [block.side for block in self._problem.sets if block.side]
         try:
             with few_threads(sides, self._problem.m):
-                reduced = has_exposing_row(self._problem) and self._solve_on_face()
-                if not bracket.closed:
+                reduced = has_exposing_row(self._problem) and self._solve_on_face(deep=False)
+                if not bracket.closed and (self._dual_needed or not reduced):
                     claim = self._run(ProofListener(bracket, self._family))
-                if not (bracket.closed or deadline.expired):
-                    if self._no_interior and not reduced:
-                        self._solve_on_face()
+                if not (bracket.closed or deadline.expired or reduced):
+                    if self._no_interior:
+                        self._solve_on_face(deep=True)
                     self._solve_rescaled(claim)
         except LimitError as error:
             return str(error)
@@ -335,9 +340,10 @@ class CertifiedProgram:
         limit = min(INTERIOR_TIME_SHARE * deadline.left, INTERIOR_TIME_FACTOR * (self._first_seconds + 1.0))
         return solve(self._problem, self._settings.solver, time_limit=max(limit, 1e-3), rigorous=True)
 
-    def _solve_on_face(self) -> bool:
-        """Bracket the program on the minimal face; whether there is a smaller one."""
-        found = program_on_face(self._problem, self._program.objective, self._settings.deadline)
+    def _solve_on_face(self, *, deep: bool) -> bool:
+        """Bracket the program on a smaller face; whether there is one."""
+        chain = self.feasibility.check.chain if deep else None
+        found = program_on_face(self._program, self._settings.deadline, chain, deep=deep)
         if found is None:
             return False
         reduction, program = found
@@ -431,25 +437,32 @@ def _weights(outside: float) -> Iterator[float]:
 
 
 def program_on_face(
-    problem: FeasibilityProblem, terms: Point, deadline: Deadline
+    program: ConicProgram, deadline: Deadline, chain: Chain | None = None, *, deep: bool = True
 ) -> tuple[Reduction, ConicProgram] | None:
     """Return the program on the face that facial reduction finds, with the reduction; None without one.
 
     A facial reduction certificate proves in integers that all points lie on faces of the sets
     (:mod:`sdpfeas.verifier.facial_reduction`), so both bounds of the program there are bounds of this one.
+    ``chain`` is such a certificate, if one is known. Unless ``deep``, only faces that single rows expose are
+    found.
     """
+    problem = program.problem
     if deadline.expired or not Facial.supports(problem):
         return None
     left = deadline.limit
-    with suppress(LimitError):
-        found = reduce(problem, time_limit=None if left is None else FACIAL_TIME_SHARE * left)
-        faces = found.faces
-        if faces is None or faces.problem is not problem:
-            return None
-        reduction = found.reduction if len(found.chain) else None
-        reduced_terms = None if reduction is None else faces.terms(terms)
-        if reduction is not None and reduced_terms is not None:
-            return reduction, ConicProgram(reduction.problem, reduced_terms)
+    limit = deadline if left is None else deadline.within(FACIAL_TIME_SHARE * left)
+    with suppress(LimitError), limited(limit):
+        if chain is not None:
+            faces = replay(problem, chain).faces
+        else:
+            *_, state = search_stages(integral_rows(problem, Reading.STORED), limit, deep=deep)
+            if state.contradiction or not len(state.chain):
+                return None
+            faces = state.faces
+        with suppress(NotReduced):
+            reduction, terms = faces.reduction, faces.terms(program.objective)
+            if reduction is not None and reduction.original is problem and terms is not None:
+                return reduction, ConicProgram(reduction.problem, terms)
     return None
 
 

@@ -47,6 +47,10 @@ from sdpfeas.verifier.results import Result
 MAX_DEPENDENT_ENTRIES = 100_000
 
 
+#: Share of the tolerance for a program on a face that proves one end only.
+FACE_TOLERANCE_SHARE = 0.1
+
+
 @dataclass(frozen=True)
 class Optimum:
     """A bracket around an optimal value, with its evidence.
@@ -430,9 +434,11 @@ def _dual_rows(problem: FeasibilityProblem) -> list[Any]:
 
 def _certified(program: ConicProgram, settings: Settings, *, dual_needed: bool) -> CertifiedProgram:
     """Return the certified program for these settings."""
+    # On a face only the lower end counts then, and multipliers of the whole problem are less accurate.
+    inner = replace(settings, tol=FACE_TOLERANCE_SHARE * settings.tol) if dual_needed else settings
 
     def bracket_maximum(smaller: ConicProgram) -> tuple[float, float, Point | None]:
-        found = _maximum(smaller.problem, smaller.objective, settings)
+        found = _maximum(smaller.problem, smaller.objective, inner)
         return found.lower, found.upper, found.point
 
     if not settings.backend.maximises:

@@ -34,6 +34,9 @@ INTERIOR_SHARE = 0.02
 #: which they end: rounding. A system that needs no more steps than this serves later solutions as well.
 CORRECTION_STEPS, RESIDUAL_NOISE, ANCHOR_STEPS = 20, 3e-16, 3
 
+#: Steps within which the residual must fall by ``1 / REFINED_SHARE``.
+PATIENCE_STEPS = 5
+
 #: Most steps of conjugate gradients that refine a direction, and the share of the residual that may be left.
 DIRECTION_STEPS, REFINED_SHARE = 10, 0.1
 
@@ -393,7 +396,7 @@ class SparseSystem(NewtonSystem):
         form = self.form
         right = form.b * self.tau
         residual = right - form.rows @ x - form.free @ u
-        direction, last, least = np.zeros(form.m), 0.0, np.inf
+        direction, last, least, size = np.zeros(form.m), 0.0, np.inf, np.inf
         for step in range(CORRECTION_STEPS):
             w, du = equations.solve(residual, np.zeros_like(u))
             product, length = float(residual @ w), 1.0
@@ -408,14 +411,18 @@ class SparseSystem(NewtonSystem):
                 length = product / along if along > 0.0 else 1.0
             x, u = x + length * change, u + length * du
             residual = right - form.rows @ x - form.free @ u
-            size = float(np.linalg.norm(residual))
+            before, size = size, float(np.linalg.norm(residual))
             if size <= RESIDUAL_NOISE * float(np.linalg.norm(x)):
                 return x, u, step
-            if u.size and not size < REFINED_SHARE * least:
+            if u.size and step and not size < REFINED_SHARE * before:
                 return x, u, step
-            least = min(size, least)
-            if not step and iterate is self.iterate and not self._interior(x, self.x):
-                break
+            if not step % PATIENCE_STEPS:
+                # Where there is no strictly feasible point the steps do not converge.
+                if not size < REFINED_SHARE * least or (
+                    not step and iterate is self.iterate and not self._interior(x, self.x)
+                ):
+                    break
+                least = size
         return x, u, CORRECTION_STEPS
 
     def _interior(self, found: FloatArray, model: FloatArray) -> bool:

@@ -159,7 +159,7 @@ class SpectralIpm(FeasibilityBackend):
             gap = options.gap * (LISTENER_GAP_SHARE if inquiry.has_listener else 1.0)
             claim = optimise(system, inquiry, gap, options.max_iterations)
             final = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
-            accurate = claim.info["gap"] < SPARSE_GAP_ACCEPTED and not inquiry.has_listener
+            accurate = claim.info["gap"] < SPARSE_GAP_ACCEPTED
             if claim.stop in final or accurate or not _retry_is_cheap(program.problem):
                 return claim
         # On badly scaled data a warm start may end short of the accuracy that the listener waits for; a cold
