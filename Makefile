@@ -63,7 +63,7 @@ mutate: $(READY) ## Mutate the code that proves verdicts; list mutants that no t
 
 fuzz: $(READY) ## Fuzz solve and verify on problems with known answer, and audit 20,000 proofs (SDPFEAS_TRUTHS, _FUZZ, _AUDITS)
 	$(PYTEST) -m slow -s --benchmark-disable --timeout=0 \
-	  tests/drivers/test_planted_truth.py tests/verifier/test_fuzz_range.py tests/auditor/test_many_verdicts.py $(ARGS)
+	  tests/drivers/test_planted_truth.py tests/verifier/test_fuzz_range.py tests/certifier/test_many_verdicts.py $(ARGS)
 
 lint: $(READY) ## Check style and format
 	$(BIN)/ruff check .

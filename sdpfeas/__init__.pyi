@@ -8,6 +8,8 @@ from .backends.base import FeasibilityBackend as FeasibilityBackend
 from .backends.facial.facial_backend import reduce as reduce
 from .backends.inquiry import Inquiry as Inquiry, Progress as Progress, WarmStart as WarmStart
 from .backends.registry import Solver as Solver, find_solver as find_solver
+from .certifier.certify import Evidence as Evidence, certify as certify
+from .certifier.numbers import NotProved as NotProved
 from .claims import Chain as Chain, Claim as Claim, Stop as Stop, Verdict as Verdict
 from .cvxpy_models import from_cvxpy as from_cvxpy
 from .cvxpy_models.solver import cvxpy_solver as cvxpy_solver

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Audit, audit
+from sdpfeas.certifier.audit import Audit, audit
 from sdpfeas.io.result_files import SavedResult
 
 

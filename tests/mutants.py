@@ -35,7 +35,7 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
             *("rigorous", "numeric", "equality_correction", "gram", "point_metric", "multiprecision"),
             *("verifier", "proof_attempts", "facial_reduction", "exact", "exact_simplex"),
         ],
-        ["tests/verifier", "tests/problem/test_redundancy.py", "tests/auditor/test_audit.py"],
+        ["tests/verifier", "tests/problem/test_redundancy.py", "tests/certifier/test_audit.py"],
     ),
     "numerics": (
         ["rounding", "integer_matrices", "exact_arithmetic"],

@@ -34,7 +34,9 @@ Examples:
 
   sdpfeas verify problem.npz answer.npz
 
-  sdpfeas audit problem.npz answer.npz
+  sdpfeas certify problem.npz answer.npz -o evidence.json
+
+  sdpfeas check evidence.json
 
   sdpfeas compare --solvers 'solvers/*.toml' --problems 'problems/*.toml' --out study.db
 

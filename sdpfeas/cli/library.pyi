@@ -1,6 +1,8 @@
 """The names of the library that commands use and where each is defined; imported when it is first used."""
 
-from sdpfeas.auditor.audit import audit as audit
+from sdpfeas.certifier.audit import audit as audit
+from sdpfeas.certifier.certify import certify as certify
+from sdpfeas.sdpcheck import main as main
 from sdpfeas.backends.registry import (
     Solver as Solver,
     backends as backends,

@@ -92,6 +92,8 @@ def register(app: typer.Typer) -> None:
         epilog="Exit codes: 0 confirmed, 1 not confirmed (or only numeric), 2 the audit could not run, "
         "3 refuted.\n\nExample: sdpfeas audit p.npz answer.npz",
     )(audit)
+    app.command("certify", epilog="Example: sdpfeas certify p.npz answer.npz -o evidence.json")(certify)
+    app.command("check", epilog="Exit codes: 0 valid, 1 refused.")(check)
 
 
 def solve(
@@ -433,6 +435,46 @@ def audit(
         )
         out().print(escape_terminal(_explain_finding(entry)))
     raise typer.Exit(max(FINDING_EXIT_CODES[entry["finding"]] for entry in found))
+
+
+def certify(
+    problem: Problem,
+    answer: Annotated[
+        Path, typer.Argument(metavar="ANSWER", help="A file written by solve -o: an answer or a bracket.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the evidence to this file.")],
+    problem_file: Annotated[
+        Path | None,
+        typer.Option(help="Write the problem to this file of its own, which the evidence names by SHA-256."),
+    ] = None,
+    side: Side = "primal",
+    seed: Seed = 0,
+    delta: Delta = None,
+    member: Member = None,
+) -> None:
+    """Write exact evidence for a stored answer, which sdpcheck.py checks on its own.
+
+    For a bracket of a family two files are written, with the ends' names added to OUTPUT.
+    """
+    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    if not isinstance(asked, lib.FeasibilityProblem) and delta is not None:
+        asked = asked.at(delta)
+    found = list(_stored_answers(asked, label, answer))
+    for name, stated, saved in found:
+        made = lib.certify(saved, stated)
+        end = "" if len(found) == 1 else f"-{saved.verdict}"
+        apart = None if problem_file is None else problem_file.with_stem(problem_file.stem + end)
+        made.save(output.with_stem(output.stem + end), apart)
+        out().print(f"{escape_terminal(name)}: {escape_terminal(made.statement)}")
+
+
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="[PROBLEM] EVIDENCE", help="Files of the certificate format.")
+    ],
+) -> None:
+    """Check exact evidence by multiplying and comparing integers; sdpcheck.py does the same on its own."""
+    raise typer.Exit(lib.main([str(path) for path in files]))
 
 
 def _stored_answers(

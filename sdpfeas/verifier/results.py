@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdpfeas.certifier.certify import Evidence, certify
 from sdpfeas.claims import Chain, Claim, Stop, Verdict
 from sdpfeas.errors import ClaimError, TruthError, hint
 from sdpfeas.escaping import visible
@@ -190,6 +191,10 @@ class Result:
     wall_time: float
     solve_time: float
     overshoot: float = 0.0
+
+    def certify(self) -> Evidence:
+        """Return exact evidence for the verdict, which ``sdpcheck.py`` checks alone; see :func:`certify`."""
+        return certify(self.check)
 
     @property
     def verdict(self) -> Verdict:

@@ -11,7 +11,7 @@ from strategies import SEEDS, examples
 from tiny import WORDS, tiny
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding
+from sdpfeas.certifier.audit import Finding
 
 #: Asked in turn; each proves in its own way.
 BACKENDS = ("auto", "facial", "clarabel", "spectral-ipm", "dual-lbfgs")

@@ -16,7 +16,7 @@ import small_integers
 from auditing import audited
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding
+from sdpfeas.certifier.audit import Finding
 
 PROBLEMS = int(os.environ.get("SDPFEAS_TRUTHS", "1000"))
 START = int(os.environ.get("SDPFEAS_TRUTHS_START", "10000"))

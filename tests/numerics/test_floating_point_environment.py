@@ -23,7 +23,7 @@ import ctypes, sys, threading
 from fractions import Fraction
 import numpy as np
 import sdpfeas as sf
-from sdpfeas.auditor.audit import audit
+from sdpfeas.certifier.audit import audit
 from sdpfeas.io.result_files import SavedResult
 from sdpfeas.numerics.floating_point_environment import not_ieee
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import SEEDS, exact
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding
+from sdpfeas.certifier.audit import Finding
 from sdpfeas.families import planted
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse

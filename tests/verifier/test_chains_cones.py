@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding, audit
+from sdpfeas.certifier.audit import Finding, audit
 from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces
 from sdpfeas.io.result_files import SavedResult, load_result, save_result
 from sdpfeas.problem.reductions.rows_only import rows_only

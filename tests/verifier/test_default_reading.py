@@ -10,7 +10,7 @@ import pytest
 from auditing import saved
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding, audit
+from sdpfeas.certifier.audit import Finding, audit
 
 LARGE = 1.2345678912345678e16
 

@@ -14,7 +14,7 @@ import pytest
 from auditing import audited
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding
+from sdpfeas.certifier.audit import Finding
 
 MODES = ({"rigorous": True, "repair": False}, {"rigorous": True}, {"exact": True})
 

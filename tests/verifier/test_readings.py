@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding, audit
+from sdpfeas.certifier.audit import Finding, audit
 from sdpfeas.cli.app import app
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OptionError

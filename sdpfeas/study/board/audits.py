@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sdpfeas import __version__
-from sdpfeas.auditor import audit as auditor
+from sdpfeas import __version__, sdpcheck
+from sdpfeas.certifier import audit as auditor
+from sdpfeas.certifier import certify
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.result_files import unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -146,7 +147,7 @@ def _cell(study: Store, data: StudyData, about: dict[str, Any], settings: Settin
     kept = ("key", "label", "name", "kind", "rows", "size", "summary", "card")
     known = {name: row[name] for name in kept}
     problem = Audited(**known, parameters={}, evidence=evidence, verdict=about["verdict"])
-    code = inspect.getsource(auditor)
+    code = inspect.getsource(sdpcheck) + inspect.getsource(certify)
     identity = {
         "auditor": __version__,
         "code": hashlib.sha256(code.encode()).hexdigest(),

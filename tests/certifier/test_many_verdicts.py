@@ -1,6 +1,6 @@
 """The auditor over 20,000 proofs of the verifier, from all generators of the tests.
 
-``make fuzz``, or ``SDPFEAS_AUDITS=20000 pytest -m slow tests/auditor/test_many_verdicts.py``.
+``make fuzz``, or ``SDPFEAS_AUDITS=20000 pytest -m slow tests/certifier/test_many_verdicts.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from auditing import audited
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding
+from sdpfeas.certifier.audit import Finding
 from sdpfeas.families import planted
 
 MODES = ({"rigorous": True}, {"exact": True})

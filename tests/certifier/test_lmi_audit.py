@@ -5,8 +5,7 @@ import pytest
 from auditing import audited, saved
 
 import sdpfeas as sf
-from sdpfeas.auditor.arithmetic import NotProved
-from sdpfeas.auditor.audit import Finding, audit, prove
+from sdpfeas.certifier.audit import Finding, NotProved, audit, prove
 from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
 
 MIXES = {

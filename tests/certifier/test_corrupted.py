@@ -16,7 +16,7 @@ from strategies import SEEDS, examples
 from tiny import tiny
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import audit
+from sdpfeas.certifier.audit import audit
 from sdpfeas.io.result_files import SavedResult
 
 READINGS = ("stored", "written", "other")

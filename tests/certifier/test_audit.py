@@ -1,4 +1,4 @@
-"""The auditor: independent, right about known truths, and not to be fooled."""
+"""The certifier and the audit: right about known truths, and not to be fooled."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.auditor import audit as auditor
-from sdpfeas.auditor.arithmetic import NotProved, to_floats
-from sdpfeas.auditor.audit import Finding, audit, prove
+from sdpfeas import sdpcheck
+from sdpfeas.certifier.audit import Finding, NotProved, audit, prove
+from sdpfeas.certifier.documents import _rows, expanded
+from sdpfeas.certifier.factors import prove_semidefinite
 from sdpfeas.families import planted
 from sdpfeas.io.result_files import SavedResult, load_result, save_result
 from sdpfeas.problem.rows import Combined, Dense
-
-SOURCES = sorted(Path(auditor.__file__).parent.glob("*.py"))
 
 
 def refuses(problem: sf.FeasibilityProblem, verdict: str, evidence: Any) -> str:
@@ -41,58 +40,57 @@ def answer(problem: sf.FeasibilityProblem, verdict: str, proof: str | None = "ri
     )
 
 
-# ---------------------------------------------------------------- one file that shares nothing
+# ---------------------------------------------------------------- documents and factors
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_the_auditor_shares_no_code(source: Path) -> None:
-    tree = ast.parse(source.read_text(encoding="utf-8"))
-    for node in tree.body:
-        guarded = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in [] if guarded else ast.walk(node):
-            if isinstance(inner, ast.Import):
-                assert all(not name.name.startswith("sdpfeas") for name in inner.names)
-            if isinstance(inner, ast.ImportFrom):
-                module = inner.module or ""
-                assert not module.startswith("sdpfeas") or module.startswith("sdpfeas.auditor")
-                assert inner.level == 0
-    # Of a problem nothing is asked but what its file holds.
-    asked = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("problem", "rows")
+def test_the_checker_imports_nothing_but_the_standard_library() -> None:
+    tree = ast.parse(Path(sdpcheck.__file__).read_text(encoding="utf-8"))
+    found = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    names = {a.name for n in found if isinstance(n, ast.Import) for a in n.names}
+    names |= {str(n.module) for n in found if isinstance(n, ast.ImportFrom)}
+    assert names <= {
+        "collections",
+        "fractions",
+        "hashlib",
+        "itertools",
+        "json",
+        "math",
+        "operator",
+        "re",
+        "sys",
+        "typing",
     }
-    assert asked <= {"sets", "rows", "lower", "upper", "m", "kind", "state", "lmis"}
 
 
 @given(strategies.samples(wild=40.0))
-def test_rows_of_every_kind_are_read_exactly(sample: strategies.Sample) -> None:
+def test_rows_of_every_kind_are_written_exactly(sample: strategies.Sample) -> None:
     rows = sample.rows
-    width = math.prod(rows.shape)
-    found = list(auditor.expand_rows(rows, width))
+    found = list(_rows(rows, Fraction))
     assert len(found) == rows.m
-    for (place, numbers), wanted in zip(found, sample.values, strict=True):
-        dense = [Fraction(0)] * width
-        for k, v in zip(place.tolist(), numbers, strict=True):
-            dense[k] += Fraction(int(v.numerator), int(v.denominator))
+    for row, wanted in zip(found, sample.values, strict=True):
+        dense = [Fraction(0)] * math.prod(rows.shape)
+        for k, v in expanded(row):
+            dense[k] += v
         assert dense == wanted.reshape(-1).tolist()
-
-
-# ---------------------------------------------------------------- arithmetic
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
 def test_semidefinite_matrices_are_told_from_indefinite_ones(n: int) -> None:
     rng = np.random.default_rng([1, n])
     for rank in range(n + 1):
-        f = rng.integers(-3, 4, size=(n, rank))
-        gram = auditor.each(auditor.rational, f @ f.T)
-        assert auditor.semidefinite(gram)
-        gram[-1, -1] -= auditor.rational(Fraction(1, 10**30))
-        true = known_answers.exactly_psd(
-            auditor.each(lambda v: Fraction(int(v.numerator), int(v.denominator)), gram)
-        )
-        assert auditor.semidefinite(gram) == true
+        f = rng.integers(-3, 4, size=(n, rank)) * 2 ** rng.integers(0, 30, size=(n, 1))
+        gram = [[Fraction(int(v)) for v in row] for row in f @ f.T]
+        kernel = sdpcheck.semidefinite(gram, prove_semidefinite(gram))
+        assert len(kernel) == n - np.linalg.matrix_rank(f.astype(float))
+        gram[-1][-1] -= Fraction(1, 10**30)
+        if known_answers.exactly_psd(np.array(gram, dtype=object)):
+            prove_semidefinite(gram)
+        else:
+            with pytest.raises(NotProved):
+                prove_semidefinite(gram)
+
+
+# ---------------------------------------------------------------- arithmetic
 
 
 @pytest.mark.parametrize("trace", [3 * 0.6, 1.8, 1.7999999999999996])
@@ -106,116 +104,6 @@ def test_a_box_with_hardly_any_room_is_confirmed(trace: float) -> None:
     rows = [None, np.diag([1.0, -1.0, 0.0])[None]]
     apart = sf.FeasibilityProblem(problem.sets, rows, [1e-9], [np.inf])
     refuses(apart, "feasible", point)
-
-
-@pytest.mark.parametrize("n", [1, 3, 8, 20])
-def test_dominance_proves_definite_matrices_and_no_others(n: int) -> None:
-    rng = np.random.default_rng([5, n])
-    for _ in range(10):
-        f = rng.integers(-9, 10, size=(n, n)) * 2.0 ** rng.integers(-30, 30, size=(n, 1))
-        gram = auditor.each(auditor.rational, f) @ auditor.each(auditor.rational, f.T)
-        definite = known_answers.exactly_psd(
-            gram + auditor.identity(n, -auditor.rational(Fraction(1, 2**400)))
-        )
-        assert auditor.arithmetic.definite_by_dominance(gram) <= definite
-        assert auditor.arithmetic.definite_by_dominance(
-            gram + auditor.identity(n, max(gram.diagonal()) / 1000)
-        )
-        # On the boundary, and beyond it by less than any float would show.
-        flat = auditor.each(auditor.rational, f[:, 1:]) @ auditor.each(auditor.rational, f[:, 1:].T)
-        for low in (0, Fraction(1, 2**200)):
-            assert not auditor.arithmetic.definite_by_dominance(
-                flat - auditor.identity(n, auditor.rational(low))
-            )
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_sparse_matrices_are_those_that_they_hold(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    m, k, width = rng.integers(1, 6, size=3)
-    fill = rng.choice([0.05, 0.3, 1.0])
-
-    def some(rows: int) -> np.ndarray:
-        held = rng.integers(-4, 5, size=(rows, width)) * (rng.random((rows, width)) < fill)
-        return auditor.each(auditor.rational, held)
-
-    a, b, x = some(m), some(k), some(1)[0]
-    lines, others = auditor.RationalRows.of(a), auditor.RationalRows.of(b)
-    chosen = rng.random(m) < 0.5
-    start, stop = sorted(rng.integers(0, width + 1, size=2))
-    assert np.array_equal(lines.dense(), a)
-    assert np.array_equal(lines.transposed().dense(), a.T)
-    assert np.array_equal(lines.times(x), a.dot(x))
-    assert np.array_equal(lines.products(others), a.dot(b.T))
-    assert np.array_equal(lines.scaled(x).dense(), a * x)
-    assert np.array_equal(lines.pick(chosen).dense(), a[chosen])
-    assert np.array_equal(lines.cut(start, stop).dense(), a[:, start:stop])
-    assert np.array_equal(
-        auditor.RationalRows.beside([lines, lines.scaled(x)]).dense(), np.hstack([a, a * x])
-    )
-
-
-def test_positions_that_come_twice_or_do_not_exist_prove_nothing() -> None:
-    ones = auditor.each(auditor.rational, np.ones(2))
-    for place in ([1, 1], [0, 4], [-1, 0]):
-        with pytest.raises(NotProved, match="twice"):
-            auditor.RationalRows([(np.array(place), ones)], 4)
-
-
-@pytest.mark.parametrize("trace", [None, 0.0, 0.5, 1.0, 2.25, 3.0])
-@pytest.mark.parametrize("lower", [-1.0, 0.0, 0.25])
-def test_support_functions_are_bounded_from_above_and_tightly(lower: float, trace: float | None) -> None:
-    rng = np.random.default_rng(2)
-    scaled = None if trace is None else 3 * lower + trace * (1.5 - lower)
-    box = sf.SpectralBox(3, lower, 1.5, scaled)
-    block = auditor.Block(**box.spec())
-    for _ in range(20):
-        diagonal = rng.integers(-5, 6, size=3).astype(float)
-        exact = known_answers.exact_diagonal_support(box, diagonal)
-        found = block.support(auditor.each(auditor.rational, np.diag(diagonal)))
-        assert Fraction(int(found.numerator), int(found.denominator)) == exact
-        g = planted.symmetric(rng, 3)
-        bound, value = to_floats(block.support(auditor.each(auditor.rational, g))), box.support(g)
-        assert value - 1e-13 <= bound <= value + 1e-13
-
-
-def in_fractions(array: np.ndarray) -> np.ndarray:
-    return np.vectorize(lambda v: Fraction(int(v.p), int(v.q)), otypes=[object])(array)
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_linear_algebra_is_that_of_fractions(seed: int) -> None:
-    """The auditor trusts python-flint for products, echelon forms and systems: checked in fractions."""
-    rng = np.random.default_rng(seed)
-    m, k, n, rank = rng.integers(1, 6, size=4)
-
-    def some(*shape: int) -> np.ndarray:
-        return rng.integers(-9, 10, size=shape) * 2.0 ** rng.integers(-70, 70, size=shape)
-
-    left, right = some(m, rank), some(rank, n)
-    a, b = (
-        known_answers.rationals(left).dot(known_answers.rationals(right)),
-        known_answers.rationals(some(n, k)),
-    )
-    asked, other = (auditor.each(auditor.rational, part) for part in (a, b))
-    assert np.array_equal(in_fractions(auditor.arithmetic.product(asked, other)), a.dot(b))
-    form, pivots = (
-        part if isinstance(part, list) else in_fractions(part)
-        for part in auditor.arithmetic.row_echelon_form(asked)
-    )
-    count = len(pivots)
-    assert np.array_equal(form[:count][:, pivots], np.eye(count))
-    assert not form[count:].any()
-    assert all(not row[:pivot].any() for row, pivot in zip(form, pivots, strict=False))
-    # Rows of the form span those of the matrix, which are as many as can be independent.
-    assert np.array_equal(a[:, pivots].dot(form[:count]), a)
-    gram = a.dot(a.T)
-    for off, solvable in ((gram.dot(b[0, 0] + np.arange(m)), True), (some(m), False)):
-        z = auditor.arithmetic.solve_any_rank(
-            auditor.each(auditor.rational, gram), auditor.each(auditor.rational, off)
-        )
-        assert z is not None or not solvable
-        assert z is None or np.array_equal(gram.dot(in_fractions(z)), known_answers.rationals(off))
 
 
 # ---------------------------------------------------------------- known truth
@@ -306,8 +194,8 @@ def test_false_proofs_are_not_confirmed() -> None:
     x[0, 1] = x[1, 0] = 1e-302 * (1.0 - 1e-10)
     x[0, 3] = x[3, 0] = 1e3
     problem = sf.FeasibilityProblem([sf.PSD(4)], [np.eye(4)[None]], [0.0], [np.inf])
-    matrix = auditor.each(auditor.rational, x)
-    assert not auditor.semidefinite(matrix)
+    with pytest.raises(NotProved):
+        prove_semidefinite([[Fraction(v) for v in row] for row in x.tolist()])
     problem = sf.FeasibilityProblem([sf.PSD(4)], [-x[None]], [1.0], [np.inf])
     refuses(problem, "infeasible", np.array([1.0]))
 

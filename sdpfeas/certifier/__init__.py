@@ -1,0 +1,1 @@
+"""The certifier: turns proved answers into exact evidence for ``sdpcheck.py``. It need not be trusted."""
