@@ -28,8 +28,8 @@ Vector = list[Fraction]
 #: Coefficients by position.
 Functional = dict[int, Fraction]
 
-#: Bits kept of a rounded point below its distance to the boundary, and of rounded multipliers.
-GUARD_BITS = 20
+#: Bits kept of a rounded point below its distance to the boundary: few, or more for rows that nearly hold.
+GUARD_BITS = (20, 50)
 #: A matrix is moved inside its cone if its smallest eigenvalue is above minus this share of the largest.
 CLOSE = 1e-6
 #: Width of a box, relative to its bounds, below which its centre replaces a point.
@@ -138,24 +138,22 @@ class StandardForm:
 
     def _candidates(self, x: Vector) -> Iterator[Vector]:
         yield x
-        inside, depth = self._inside(x)
-        grid = GUARD_BITS - np.frexp(depth)[1]
-        places = zip(inside, grid.tolist(), depth.tolist(), strict=True)
-        inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
-        yield inside
+        near, depth = self._inside(x)
         equal = [i for i, (low, high) in enumerate(self.bounds) if low is not None and low == high]
-        if not equal:
-            return
         table = [self.rows[i] for i in equal]
         right = [self.bounds[i][0] or Fraction(0) for i in equal]
-        metrics: list[Any] = [depth]
-        starts = self.starts[:-1]
+        metrics = [depth]
         if len(self.sets) > 1:
-            metrics += [np.where(self._owner == b, depth, 0.0) for b in range(len(starts))][:8]
-        for weight in metrics:
-            moved = corrected(table, right, inside, weight, grid)
-            if moved is not None:
-                yield moved
+            metrics += [np.where(self._owner == b, depth, 0.0) for b in range(min(len(self.sets), 8))]
+        for guard in GUARD_BITS:
+            grid = guard - np.frexp(depth)[1]
+            places = zip(near, grid.tolist(), depth.tolist(), strict=True)
+            inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
+            yield inside
+            for weight in metrics if equal else ():
+                moved = corrected(table, right, inside, weight, grid)
+                if moved is not None:
+                    yield moved
 
     @cached_property
     def _owner(self) -> np.ndarray:
@@ -325,7 +323,7 @@ class StandardForm:
         goal = [self.objective.get(int(c), Fraction(0)) if objective else Fraction(0) for c in self._free]
         flat = [*y, *(v for part in moved for v in part)]
         weight = np.concatenate(weights)
-        grid = 2 * GUARD_BITS - np.frexp(weight)[1]
+        grid = GUARD_BITS[-1] - np.frexp(weight)[1]
         found = corrected(table, goal, flat, weight, grid)
         if found is None:
             return None
