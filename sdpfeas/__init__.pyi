@@ -9,7 +9,6 @@ from .backends.facial.facial_backend import reduce as reduce
 from .backends.inquiry import Inquiry as Inquiry, Progress as Progress, WarmStart as WarmStart
 from .backends.registry import Solver as Solver, find_solver as find_solver
 from .certifier.certify import Evidence as Evidence, certify as certify
-from .certifier.numbers import NotProved as NotProved
 from .claims import Chain as Chain, Claim as Claim, Stop as Stop, Verdict as Verdict
 from .cvxpy_models import from_cvxpy as from_cvxpy
 from .cvxpy_models.solver import cvxpy_solver as cvxpy_solver
@@ -20,6 +19,7 @@ from .errors import (
     CardError as CardError,
     ClaimError as ClaimError,
     FileFormatError as FileFormatError,
+    NotProved as NotProved,
     OptionError as OptionError,
     ProblemError as ProblemError,
     SdpfeasError as SdpfeasError,

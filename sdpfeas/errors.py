@@ -23,6 +23,10 @@ class ClaimError(SdpfeasError, ValueError):
     """A claim does not fit the shapes of its problem. A claim that is merely wrong raises no error."""
 
 
+class NotProved(SdpfeasError):
+    """No exact evidence is found for an answer; the message says what is missing."""
+
+
 class TruthError(SdpfeasError, TypeError):
     """An object without a truth value was used as a condition."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.certifier.certify import certify, contradiction, prove_with
-from sdpfeas.certifier.numbers import NotProved
+from sdpfeas.errors import NotProved
 from sdpfeas.numerics.exact_arithmetic import as_reading
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.problem.problem import FeasibilityProblem

@@ -20,8 +20,9 @@ import numpy as np
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.documents import VECTOR_CONES, problem_document
 from sdpfeas.certifier.faces import on_face, replay
-from sdpfeas.certifier.numbers import NotProved, echelon, floats, fractions, text
+from sdpfeas.certifier.numbers import echelon, floats, fractions, text
 from sdpfeas.certifier.standard_form import StandardForm, Vector
+from sdpfeas.errors import NotProved
 from sdpfeas.files import writing
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.certifier.numbers import NotProved, text, texts
+from sdpfeas.certifier.numbers import text, texts
+from sdpfeas.errors import NotProved
 from sdpfeas.numerics.exact_arithmetic import READERS, Reading
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem

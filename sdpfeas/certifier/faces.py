@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from sdpfeas import sdpcheck
-from sdpfeas.certifier.numbers import NotProved, floats, fractions, kernel, primitive
+from sdpfeas.certifier.numbers import floats, fractions, kernel, primitive
 from sdpfeas.certifier.standard_form import Functional, StandardForm, Vector, full
+from sdpfeas.errors import NotProved
 
 #: Most entries of all rows on a face.
 MOST_ENTRIES = 2_000_000

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from sdpfeas import sdpcheck
-from sdpfeas.certifier.numbers import NotProved, exponent, floats, kernel, texts
+from sdpfeas.certifier.numbers import exponent, floats, kernel, texts
+from sdpfeas.errors import NotProved
 
 #: Largest side of a matrix whose kernel is computed by exact elimination.
 MAX_ELIMINATION_SIDE = 160

@@ -8,15 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.errors import SdpfeasError
+from sdpfeas.errors import NotProved
 from sdpfeas.numerics.linalg import FloatArray
 
 #: Most digits of a number in evidence.
 MOST_DIGITS = 12_000
-
-
-class NotProved(SdpfeasError):
-    """No exact evidence is found for an answer; the message says what is missing."""
 
 
 def text(value: Fraction | int) -> int | str:

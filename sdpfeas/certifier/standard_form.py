@@ -21,7 +21,8 @@ import scipy.sparse as sp
 
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.factors import prove_semidefinite
-from sdpfeas.certifier.numbers import NotProved, exponent, floats, on_grid, solve, texts
+from sdpfeas.certifier.numbers import exponent, floats, on_grid, solve, texts
+from sdpfeas.errors import NotProved
 from sdpfeas.numerics.linalg import FloatArray
 
 Vector = list[Fraction]
