@@ -383,7 +383,9 @@ def conic_form(
     a ``Nonneg(1)`` block by
     which every box is multiplied.
     """
-    entries = float(sum(rows.entries for rows in problem.rows) + sum(s.entries for s in problem.sets))
+    coefficients = (*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients))
+    sets = (*problem.sets, *(lmi.set for lmi in problem.lmis))
+    entries = float(sum(rows.entries for rows in coefficients) + sum(s.entries for s in sets))
     guard("the cone form", NUMBERS_PER_ENTRY * WRITE_FLOPS * entries, memory=90.0 * entries)
     foreign = [s for s in (*problem.sets, *(lmi.set for lmi in problem.lmis)) if type(s) not in _TAKEN]
     if foreign and problem.lmis:

@@ -19,7 +19,7 @@ from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation
 from sdpfeas.backends.ipm.transformed_rows import double_off_block, transform_rows
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.limits import WRITE_FLOPS, check_deadline, guard
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, largest_bound
 from sdpfeas.problem.rows import Dense, Rows, Sparse
@@ -95,7 +95,8 @@ class Ascent:
         # Functions that differ in the weight only share their eigendecompositions.
         same = at is not None and np.array_equal(at[0].units.blocks, function.units.blocks)
         try:
-            check_deadline("an evaluation of the dual function")
+            stored = sum(rows.entries for rows in function.problem.rows)
+            guard("an evaluation of the dual function", WRITE_FLOPS * stored)
             found = function.evaluate(z, self.latest if same else None)
         except np.linalg.LinAlgError as error:
             raise AscentStopped(Stop.NUMERICAL, str(error)) from None
