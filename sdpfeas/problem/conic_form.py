@@ -387,7 +387,7 @@ def conic_form(
     sets = (*problem.sets, *(lmi.set for lmi in problem.lmis))
     entries = float(sum(rows.entries for rows in coefficients) + sum(s.entries for s in sets))
     guard("the cone form", NUMBERS_PER_ENTRY * WRITE_FLOPS * entries, memory=90.0 * entries)
-    foreign = [s for s in (*problem.sets, *(lmi.set for lmi in problem.lmis)) if type(s) not in _TAKEN]
+    foreign = [s for s in sets if type(s) not in _TAKEN]
     if foreign and problem.lmis:
         slacks = problem.slack_form
         reduction = slacks.then(cones_to_psd(slacks.problem, _TAKEN))
