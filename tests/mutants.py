@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGETS: dict[str, tuple[list[str], list[str]]] = {
     "verifier": (
         [
-            *("rigorous", "numeric", "equality_correction", "gram", "point_metric", "multiprecision"),
+            *("rigorous", "numeric", "equality_correction", "gram", "point_metric"),
             *("verifier", "proof_attempts", "facial_reduction", "exact", "exact_simplex"),
         ],
         ["tests/verifier", "tests/problem/test_redundancy.py", "tests/certifier/test_audit.py"],
@@ -43,7 +43,7 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
             "tests/numerics",
             "tests/verifier/test_verify_range.py",
             "tests/verifier/test_verify_attacks.py",
-            "tests/verifier/test_precise.py",
+            "tests/backends/test_multiprecision.py",
             "tests/verifier/test_existence.py",
         ],
     ),

@@ -11,8 +11,8 @@ convex combination ``(1 - t) X + t X_int`` with a strictly feasible point is, an
 :class:`CertifiedProgram` is the method. If an end stays open it falls back on
 
 - the program on the minimal face, if there is no strictly feasible point (:func:`program_on_face`),
-- the program in rescaled coordinates ``X = L S L'``, if the interior is too thin for binary64
-  (:func:`rescale_program`).
+- multiprecision arithmetic with rational evidence, for small programs whose interior is too thin for binary64
+  (:mod:`sdpfeas.backends.multiprecision`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.backends.auto import Auto
+from sdpfeas.backends.auto import MULTIPRECISION, Auto
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch_program
 from sdpfeas.backends.facial.exposing_vectors import has_exposing_row
 from sdpfeas.backends.facial.facial_backend import Facial
 from sdpfeas.backends.facial.facial_search import search_stages
 from sdpfeas.backends.inquiry import Inquiry, Listener, Progress
-from sdpfeas.backends.registry import Solver
+from sdpfeas.backends.multiprecision.size_limits import fits
+from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.claims import Chain, Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bracket import CLOSED, WIDE, Bracket
@@ -41,9 +42,9 @@ from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.families.parametric_family import MonotoneFamily
 from sdpfeas.families.threshold_bounds import Bound
-from sdpfeas.numerics.exact_arithmetic import Reading
+from sdpfeas.numerics.exact_arithmetic import Reading, fractions_to_floats, rounded_down
 from sdpfeas.numerics.limits import limited
-from sdpfeas.numerics.linalg import FloatArray, eigh
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
@@ -51,9 +52,8 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.faces import NotReduced
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.rows import Stacked, as_rows
-from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.exact import rational_lower_bound, rational_upper_bound
 from sdpfeas.verifier.facial_reduction import replay
-from sdpfeas.verifier.multiprecision import CongruenceProgram, ProvedPoint, fits_balls
 from sdpfeas.verifier.repair import moved_onto_rows
 from sdpfeas.verifier.results import Result
 from sdpfeas.verifier.rigorous import prove_upper_bound, prove_value
@@ -82,14 +82,8 @@ INTERIOR_TIME_SHARE, INTERIOR_TIME_FACTOR = 0.3, 2.0
 #: Share of the time left for facial reduction.
 FACIAL_TIME_SHARE = 0.3
 
-#: Share of the time left for a point in one set of rescaled coordinates.
-RESCALING_TIME_SHARE = 0.2
-
-#: Most rescalings; coordinates are good if the eigenvalues of a point are within this ratio of each other.
-MAX_RESCALINGS, MAX_CONDITION = 6, 1e3
-
-#: Eigenvalues of a point below this share of the largest are rounding errors.
-EIGENVALUE_NOISE = 1e-16
+#: Share of the tolerances that the width of a bracket in multiprecision arithmetic may take.
+MULTIPRECISION_SHARE = 0.1
 
 
 class ProgramFamily(MonotoneFamily):
@@ -267,10 +261,10 @@ class CertifiedProgram:
                 reduced = has_exposing_row(self._problem) and self._solve_on_face(deep=False)
                 if not bracket.closed and (self._dual_needed or not reduced):
                     claim = self._run(ProofListener(bracket, self._family))
-                if not (bracket.closed or deadline.expired or reduced):
-                    if self._no_interior:
+                if not (bracket.closed or deadline.expired):
+                    if self._no_interior and not reduced:
                         self._solve_on_face(deep=True)
-                    self._solve_rescaled(claim)
+                    self._solve_in_multiprecision()
         except LimitError as error:
             return str(error)
         if bracket.closed:
@@ -355,31 +349,25 @@ class CertifiedProgram:
             self.bracket.reduce_upper(upper, None)
         return True
 
-    def _solve_rescaled(self, claim: Claim) -> None:
-        """Solve in rescaled coordinates and prove points in multiprecision, if the interior is thin."""
+    def _solve_in_multiprecision(self) -> None:
+        """Prove ends that doubles leave open by rational evidence, on small programs."""
         settings, bracket = self._settings, self.bracket
-        if bracket.closed or settings.deadline.expired or not fits_balls(self._problem):
+        if bracket.closed or not settings.automatic or not fits(self._problem):
             return
-        rescaled = rescale_program(self._program, self._centres(claim), settings.solver, settings.deadline)
-        if rescaled is None:
-            return
-        found = rescaled.solve(settings.backend, settings.deadline)
-        if found.point is None or found.certificate is None:
-            return
-        cost = 0.5 * bracket.tol * abs(rescaled.value(found.point))
-        proved = rescaled.prove(found.point, cost)
-        if proved is not None:
-            bracket.raise_lower(proved.value, proved.point)
-            with suppress(ClaimError):
-                bracket.offer_multipliers(rescaled.multipliers(found.certificate))
-
-    def _centres(self, claim: Claim) -> Iterator[Point]:
-        """Yield points that may be near the analytic centre."""
-        units = tuple(
-            block.identity() if block.cone else np.zeros(block.shape) for block in self._problem.sets
-        )
-        points = (self.feasibility.claim.point, claim.point, units)
-        yield from (point for point in points if point is not None)
+        with limited(settings.deadline):
+            tolerances = MULTIPRECISION_SHARE * bracket.tol, MULTIPRECISION_SHARE * bracket.absolute_tol
+            backend: Any = find_solver(MULTIPRECISION).make()  # imports python-flint only now
+            found = backend.rational_bounds(self._program, *tolerances)
+            if found.point is not None:
+                value = rational_lower_bound(self._problem, self._program.objective, found.point)
+                if value is not None:
+                    point = tuple(fractions_to_floats(part) for part in found.point)
+                    bracket.raise_lower(rounded_down(value), point)
+            if found.multipliers is not None:
+                bound = rational_upper_bound(self._problem, self._program.objective, found.multipliers)
+                if bound is not None:
+                    y = fractions_to_floats(found.multipliers)
+                    bracket.reduce_upper(0.0 - rounded_down(-bound), y)
 
 
 # --- Convex combinations with strictly feasible evidence
@@ -464,112 +452,3 @@ def program_on_face(
             if reduction is not None and reduction.original is problem and terms is not None:
                 return reduction, ConicProgram(reduction.problem, terms)
     return None
-
-
-# --- Rescaled coordinates, for an interior too thin for binary64
-#
-# However thin the feasible set is, in coordinates ``X = L S L'`` with ``L L'`` near its analytic centre all
-# points are of moderate size. Solvers then find what rounding hides in the original coordinates, and points
-# are proved in multiprecision ball arithmetic (:mod:`sdpfeas.verifier.multiprecision`).
-
-
-class RescaledProgram:
-    """A program in coordinates ``X = L S L'`` with a proved strictly feasible point ``interior``."""
-
-    def __init__(self, precise: CongruenceProgram, interior: Point) -> None:
-        self._precise, self._interior = precise, interior
-        self._program = precise.program
-        sets = self._program.problem.sets
-        self._units = tuple(block.identity() if block.cone else np.zeros(block.shape) for block in sets)
-
-    def solve(self, backend: FeasibilityBackend, deadline: Deadline, d: float = 0.0) -> Claim:
-        """Maximise ``c + d·I`` in the rescaled coordinates."""
-        terms = tuple(c + d * unit for c, unit in zip(self._program.objective, self._units, strict=True))
-        inquiry = Inquiry(self._program.problem, deadline=deadline, wanted="margin")
-        with limited(inquiry.limit):
-            return dispatch_program(backend, ConicProgram(self._program.problem, terms), inquiry)
-
-    def value(self, inner: Point) -> float:
-        """Return the objective at a point in rescaled coordinates."""
-        return sum(float(np.vdot(c, x)) for c, x in zip(self._program.objective, inner, strict=True))
-
-    def trace(self, inner: Point) -> float:
-        """Return the trace of a point in rescaled coordinates: the cost of one unit of ``d``."""
-        return sum(float(np.vdot(unit, x)) for unit, x in zip(self._units, inner, strict=True))
-
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Map multipliers to the rows of the original program."""
-        return self._precise.multipliers(y)
-
-    def prove(self, inner: Point, cost: float) -> ProvedPoint | None:
-        """Prove the first provable point on the segment from ``inner`` to the strictly feasible one.
-
-        The first point after ``inner`` itself loses ``cost`` of the objective.
-        """
-        loss = self.value(inner) - self.value(self._interior)
-        if (found := self._precise.prove(inner)) is not None:
-            return found
-        weight = cost / loss if loss > cost > 0.0 else 1.0
-        while weight < 1.0:
-            mixed = tuple((1.0 - weight) * x + weight * z for x, z in zip(inner, self._interior, strict=True))
-            if (found := self._precise.prove(mixed)) is not None:
-                return found
-            weight *= 8.0
-        return self._precise.prove(self._interior)
-
-
-def rescale_program(
-    program: ConicProgram, starts: Iterator[Point], solver: Solver, deadline: Deadline
-) -> RescaledProgram | None:
-    """Find coordinates in which a point is provable and well-conditioned; None without a provable point.
-
-    Each round solves the feasibility problem in the current coordinates and rescales to the point found.
-    """
-    sets = program.problem.sets
-    for start in starts:
-        roots = [_root(block, x) for block, x in zip(sets, start, strict=True)]
-        best = None
-        for _ in range(MAX_RESCALINGS):
-            if deadline.expired or not all(np.isfinite(root).all() for root in roots):
-                break
-            try:
-                precise = CongruenceProgram(program, roots)
-            except np.linalg.LinAlgError:
-                break
-            limit = deadline.limit
-            limit = None if limit is None else RESCALING_TIME_SHARE * limit
-            found = solve(precise.program.problem, solver, time_limit=limit)
-            inner = found.point if found.point is not None else found.claim.point
-            if inner is None or not all(np.isfinite(x).all() for x in inner):
-                break
-            if precise.prove(inner) is not None:
-                best = RescaledProgram(precise, inner)
-                if max(_condition(block, x) for block, x in zip(sets, inner, strict=True)) <= MAX_CONDITION:
-                    break
-            roots = [
-                root @ _root(block, x) if block.matrix else root * _root(block, x)
-                for block, root, x in zip(sets, roots, inner, strict=True)
-            ]
-        if best is not None:
-            return best
-    return None
-
-
-def _root(block: BlockSet, x: FloatArray) -> FloatArray:
-    """Return ``L`` with ``L L'`` near a matrix, the positive part of a vector, or ones for a free block."""
-    if block.free:
-        return np.ones(block.n)
-    if not block.matrix:
-        return np.maximum(x, EIGENVALUE_NOISE * max(float(np.max(np.abs(x))), np.finfo(float).tiny))
-    lam, vec = eigh(x)
-    least = EIGENVALUE_NOISE * max(float(np.max(np.abs(lam))), 1e-300)
-    return np.asarray(vec * np.sqrt(np.maximum(lam, least)))
-
-
-def _condition(block: BlockSet, x: FloatArray) -> float:
-    """Return the condition number of a point; one for a free block."""
-    if block.free:
-        return 1.0
-    lam = block.decompose(x)[0]
-    least = float(np.min(lam))
-    return float(np.max(lam)) / least if least > 0.0 else np.inf

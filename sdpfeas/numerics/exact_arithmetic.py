@@ -265,6 +265,20 @@ def to_float(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+def fractions_to_floats(array: np.ndarray) -> FloatArray:
+    """Round an array of ``fractions.Fraction`` to the nearest doubles; infinity on overflow."""
+    return to_floats(np.vectorize(number, otypes=[object])(array)) if array.size else np.zeros(array.shape)
+
+
+def rounded_down(value: Fraction) -> float:
+    """Return the largest double that is at most a fraction; minus infinity on overflow."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return -math.inf if value < 0 else math.nextafter(math.inf, 0.0)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
 def to_floats(array: np.ndarray) -> FloatArray:
     """Round an array of ``fmpq`` to the nearest doubles."""
     out = np.array([to_float(v) for v in array.reshape(-1)], dtype=np.float64)

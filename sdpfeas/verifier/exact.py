@@ -2,9 +2,11 @@
 
 :func:`exact_point` rounds a point to small denominators, corrects its equality rows by an exact linear solve
 and checks sets, rows and LMIs exactly. :func:`exact_certificate` does the same for dual multipliers and
-Farkas' lemma. :func:`contradiction` finds dependent rows with inconsistent bounds by Gaussian elimination.
-Binary64 numbers are rational, so every small problem qualifies (:func:`small_enough`); with
-``Reading.WRITTEN`` the data are the decimals or fractions from which they were rounded.
+Farkas' lemma. :func:`rational_evidence`, :func:`rational_lower_bound` and :func:`rational_upper_bound` check
+rational points and multipliers as given (Theorem 6 of docs/mathematics.md). :func:`contradiction` finds
+dependent rows with inconsistent bounds by Gaussian elimination. Binary64 numbers are rational, so every small
+problem qualifies (:func:`small_enough`); with ``Reading.WRITTEN`` the data are the decimals or fractions from
+which they were rounded.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding, audit
-from sdpfeas.backends.multiprecision.multiprecision_backend import rational_bounds
+from sdpfeas.backends.multiprecision.multiprecision_backend import Multiprecision
 from sdpfeas.backends.multiprecision.size_limits import fits
+from sdpfeas.certifier.audit import Finding, audit
 from sdpfeas.claims import pack_claim, read_claim, unpack_claim
 from sdpfeas.io.result_files import SavedResult, pack_result, unpack_result
 from sdpfeas.problem.objective import ConicProgram
@@ -153,7 +153,7 @@ def test_rational_evidence_travels() -> None:
 
 def proved(problem: sf.FeasibilityProblem, objective: sf.Objective) -> tuple[Fraction, Fraction]:
     terms = objective.to_maximise(problem)
-    found = rational_bounds(ConicProgram(problem, terms), 512, 1e-7, 1e-10)
+    found = Multiprecision().rational_bounds(ConicProgram(problem, terms), 1e-7, 1e-10)
     lower = rational_lower_bound(problem, terms, found.point)
     upper = rational_upper_bound(problem, terms, found.multipliers)
     assert lower is not None
@@ -179,14 +179,30 @@ HINF = {"hinf1": 0.0, "hinf2": 10.9670556, "hinf4": 271.4977261, "hinf7": 154.90
 
 @pytest.mark.parametrize("name", HINF)
 def test_hinf_is_feasible_and_bracketed(data_dir: Path, name: str) -> None:
-    problem, objective = sf.read_problem(data_dir / "sdplib" / f"{name}.dat-s")
+    problem = sf.read_problem(data_dir / "sdplib" / f"{name}.dat-s")[0]
     result = sf.solve(problem)
     assert result.verdict is sf.Verdict.FEASIBLE
     assert result.proof is not sf.Proof.NUMERIC
     assert audit(problem, SavedResult.of(result)).finding is Finding.CONFIRMED
-    lower, upper = proved(problem, objective)
-    assert abs(float(lower) - HINF[name]) <= 1e-6 * max(HINF[name], 1.0)
-    assert abs(float(upper) - HINF[name]) <= 1e-6 * max(HINF[name], 1.0)
+    for side in ("primal", "lmi"):
+        found = sf.optimum(*sf.read_problem(data_dir / "sdplib" / f"{name}.dat-s", side))
+        assert found.converged, found
+        assert found.lower - 1e-6 <= HINF[name] <= found.upper + 1e-6
+
+
+@pytest.mark.parametrize("bits", [25, 45])
+def test_a_thin_program_is_bracketed(bits: int) -> None:
+    """Two unit vectors nearly agree; a third tells them apart by their distance and no more."""
+    apart = 2.0 ** (-(bits - 1) / 2)
+    rows = np.zeros((4, 3, 3))
+    rows[[0, 1, 2], [0, 1, 2], [0, 1, 2]] = 1.0
+    rows[3, 0, 1] = rows[3, 1, 0] = 0.5
+    right = [1.0, 1.0, 1.0, 1.0 - 2.0**-bits]
+    goal = np.zeros((3, 3))
+    goal[0, 2] = goal[2, 0] = 0.5 / apart
+    goal[1, 2] = goal[2, 1] = -0.5 / apart
+    lower, upper = proved(sf.FeasibilityProblem([sf.PSD(3)], [rows], right, right), sf.Objective((goal,)))
+    assert 1.0 - 1e-6 <= lower <= upper <= 1.0 + 1e-6
 
 
 def test_large_problems_are_not_taken() -> None:

@@ -45,13 +45,16 @@ from sdpfeas.backends.multiprecision.conic_pair import (
     Form,
     conic_form,
 )
-from sdpfeas.backends.multiprecision.size_limits import fits, supported
+from sdpfeas.backends.multiprecision.size_limits import iteration_products, supported
 from sdpfeas.claims import Claim, Stop
-from sdpfeas.numerics.exact_arithmetic import Reading, number, to_floats
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.exact_arithmetic import Reading, fractions_to_floats
+from sdpfeas.numerics.limits import guard
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.validation import counted
+
+#: Time of a product in multiprecision arithmetic, in multiply-adds of doubles, and iterations of a short run.
+PRODUCT_FLOPS, ITERATIONS = 500.0, 10.0
 
 #: Most faces in a row.
 MAX_FACES = 6
@@ -382,9 +385,9 @@ class Multiprecision(FeasibilityBackend):
     Options = MultiprecisionOptions
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
-        """Return whether the problem is small, and its rows are exact."""
-        if not fits(problem):
-            return False, "the problem is too large for multiprecision arithmetic, or not in exact rows"
+        """Return whether the problem is in cones, and its rows can be written exactly."""
+        if not supported(problem):
+            return False, f"backend {self.name!r} takes cones with rows that can be written exactly"
         return super().accepts(problem)
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
@@ -393,9 +396,16 @@ class Multiprecision(FeasibilityBackend):
             return Claim(
                 stop=Stop.UNSUPPORTED, raw_status="the rows are not exact for the numbers as written"
             )
+        work = ITERATIONS * PRODUCT_FLOPS * iteration_products(problem)
+        guard("an interior-point method in multiprecision arithmetic", work)
         form = conic_form(problem, inquiry.reading)
         with flint.ctx.workprec(self.options.bits):
             return _lmi_claim(form) if isinstance(form, DualForm) else _claim(form)
+
+    def rational_bounds(self, program: ConicProgram, tol: float, absolute_tol: float) -> RationalBounds:
+        """Search for a point and multipliers whose values enclose a maximum within a tolerance."""
+        with flint.ctx.workprec(self.options.bits):
+            return _rational_bounds(program, tol, absolute_tol)
 
 
 def _claim(form: Form) -> Claim:
@@ -407,7 +417,7 @@ def _claim(form: Form) -> Claim:
         exact = _rational_point(found, found.blocks, found.free)
         if exact is not None:
             point = form.point(*exact, [])
-            near = tuple(_floats(part) for part in point)
+            near = tuple(fractions_to_floats(part) for part in point)
             return Claim(point=near, raw_status=f"point found{where}", iterations=count, rational=point)
     if found.certificate is not None:
         y = lift(found.levels, found.certificate, cost=False)
@@ -415,7 +425,7 @@ def _claim(form: Form) -> Claim:
         if values is not None:
             y = form.multipliers([], [], values)
             status = f"certificate found{where}"
-            return Claim(certificate=_floats(y), raw_status=status, iterations=count, rational=y)
+            return Claim(certificate=fractions_to_floats(y), raw_status=status, iterations=count, rational=y)
     claim = Claim(stop=Stop.STALLED, raw_status=f"no evidence found{where}", iterations=count)
     last = found.last
     if last is None or found.levels or last.tau > last.kappa:
@@ -423,7 +433,7 @@ def _claim(form: Form) -> Claim:
     # On the boundary of the cone: the verifier may find simple numbers near it.
     unit = max((abs(v) for v in last.y.entries()), default=flint.arb(1))
     y = form.multipliers([], [], [_rational(v / unit) for v in last.y.entries()])
-    return replace(claim, certificate=_floats(y))
+    return replace(claim, certificate=fractions_to_floats(y))
 
 
 def _lmi_claim(form: Form) -> Claim:
@@ -433,19 +443,14 @@ def _lmi_claim(form: Form) -> Claim:
         values = form.pair.corrected_multipliers(_rationals(found.y))
         if values is not None:
             point = form.point([], [], values)
-            near = tuple(_floats(part) for part in point)
+            near = tuple(fractions_to_floats(part) for part in point)
             return Claim(point=near, raw_status="point found", rational=point)
     if found.blocks is not None:
         exact = form.pair.corrected(_rational_blocks(found.blocks), _rationals(found.free), zero=True)
         if exact is not None:
             y = form.multipliers(*exact, [])
-            return Claim(certificate=_floats(y), raw_status="certificate found", rational=y)
+            return Claim(certificate=fractions_to_floats(y), raw_status="certificate found", rational=y)
     return Claim(stop=Stop.STALLED, raw_status="no evidence found")
-
-
-def _floats(array: np.ndarray) -> FloatArray:
-    """Round fractions to doubles; infinity on overflow."""
-    return to_floats(np.vectorize(number, otypes=[object])(array)) if array.size else np.zeros(array.shape)
 
 
 @dataclass(frozen=True)
@@ -456,22 +461,17 @@ class RationalBounds:
     multipliers: np.ndarray | None
 
 
-def rational_bounds(program: ConicProgram, bits: int, tol: float, absolute_tol: float) -> RationalBounds:
-    """Search for a point and multipliers whose values enclose a maximum within a tolerance."""
-
+def _rational_bounds(program: ConicProgram, tol: float, absolute_tol: float) -> RationalBounds:
     def wanted(value: Any, bound: Any) -> bool:
         width = abs(value - bound)
         return bool(width < absolute_tol or width < tol * abs(bound))
 
     form = conic_form(program.problem, Reading.STORED, program.objective)
-    with flint.ctx.workprec(bits):
-        primal = reduce_to_interior(form.pair)
-        found = optimal_pair(primal, dual_interior(primal.pair).y, wanted)
-        exact = None if found.blocks is None else _rational_point(primal, found.blocks, found.free)
-        y = None if found.y is None else lift(primal.levels, found.y, cost=True)
-        values = None
-        if y is not None:
-            values = form.pair.corrected_multipliers(_rationals(y))
+    primal = reduce_to_interior(form.pair)
+    found = optimal_pair(primal, dual_interior(primal.pair).y, wanted)
+    exact = None if found.blocks is None else _rational_point(primal, found.blocks, found.free)
+    y = None if found.y is None else lift(primal.levels, found.y, cost=True)
+    values = None if y is None else form.pair.corrected_multipliers(_rationals(y))
     if isinstance(form, DualForm):
         point = None if values is None else form.point([], [], values)
         multipliers = None if exact is None else form.multipliers(*exact, [])

@@ -7,12 +7,17 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.rows_only import has_faces
 from sdpfeas.problem.sets import PSD, Free, Nonneg
 
-#: Largest number of products per iteration: about a second.
+#: Largest number of products per iteration of a problem that ``auto`` tries: about half a second.
 MAX_PRODUCTS = 4e6
 
 
 def fits(problem: FeasibilityProblem) -> bool:
     """Whether a problem is small enough for multiprecision arithmetic, and its rows are exact."""
+    return iteration_products(problem) <= MAX_PRODUCTS and supported(problem)
+
+
+def iteration_products(problem: FeasibilityProblem) -> float:
+    """Estimate the number of products of an iteration."""
     lmis = problem.lmis
     if all(block.free for block in problem.sets):
         count = sum(block.n for block in problem.sets)
@@ -27,7 +32,7 @@ def fits(problem: FeasibilityProblem) -> bool:
             # A row is multiplied out, or every entry is paired with every other.
             cube = float(block.n) ** 3
             products += cube + min(2.0 * count * cube, 0.5 * float(entries) ** 2)
-    return products <= MAX_PRODUCTS and supported(problem)
+    return products
 
 
 def supported(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> bool:
