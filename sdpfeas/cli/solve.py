@@ -247,7 +247,7 @@ def _bracket_objective(
     if as_json:
         facts: dict[str, Any] = {"lower": found.lower, "upper": found.upper, "converged": found.converged}
         facts["reading"] = str(found.reading)
-        facts["infeasible"] = found.infeasible is not None
+        facts["infeasible"], facts["unbounded"] = found.infeasible is not None, found.unbounded
         print_json({"problem": spec, "sense": found.sense, **facts, "reason": found.reason})
     elif found.infeasible is not None:
         out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {escape_terminal(found.reason)}")

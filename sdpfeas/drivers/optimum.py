@@ -31,6 +31,7 @@ from sdpfeas.notebook import Card
 from sdpfeas.numerics.exact_arithmetic import READERS, Reading, as_reading
 from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import ConicProgram, Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.decimal_data import read_as, read_terms
@@ -38,7 +39,7 @@ from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.presolve import merge_opposite_columns
 from sdpfeas.problem.reductions.redundant_rows import MAX_ROWS, DropRedundantRows, independent_rows
 from sdpfeas.problem.reductions.split import Part, split_parts
-from sdpfeas.problem.rows import Stacked
+from sdpfeas.problem.rows import Stacked, as_rows
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.verifier.exact_simplex import exact_vertex, is_tiny_polyhedron
 from sdpfeas.verifier.results import Result
@@ -46,6 +47,9 @@ from sdpfeas.verifier.results import Result
 #: Most entries of the rows for a search of dependent rows, if there are more rows than a dense search takes.
 MAX_DEPENDENT_ENTRIES = 100_000
 
+
+#: Seconds for a proof of unboundedness, besides as many as everything before took.
+RAY_SECONDS = 10.0
 
 #: Share of the tolerance for a program on a face that proves one end only.
 FACE_TOLERANCE_SHARE = 0.1
@@ -58,8 +62,8 @@ class Optimum:
     Attributes
     ----------
     lower, upper : float
-        The bracket. Every finite end is proved; an infinite end is not, except if the problem is proved
-        infeasible: its maximum is ``-inf`` and its minimum ``inf``.
+        The bracket. Every finite end is proved. An infinite end is not, except if the problem is proved
+        infeasible (its maximum is ``-inf`` and its minimum ``inf``) or unbounded (the other way round).
     point : tuple of ndarray or None
         A point near which an exact feasible point attains the worse end.
     multipliers : ndarray or None
@@ -76,6 +80,9 @@ class Optimum:
         The proof of infeasibility, if the problem is infeasible.
     reading : Reading
         The data that the bracket is about: as stored or as written.
+    unbounded : bool
+        Whether the objective is proved to be unbounded: there is a feasible point, and a ray along which the
+        objective improves.
 
     Examples
     --------
@@ -96,10 +103,13 @@ class Optimum:
     time: float
     infeasible: Result | None = None
     reading: Reading = Reading.STORED
+    unbounded: bool = False
 
     @property
     def proved_ends(self) -> str:
         """Which ends are proved, in words."""
+        if self.unbounded:
+            return "unboundedness is proved"
         proved = [name for name, end in (("lower", self.lower), ("upper", self.upper)) if math.isfinite(end)]
         if len(proved) == 1:
             return f"only the {proved[0]} end is proved"
@@ -112,7 +122,7 @@ class Optimum:
 
     def __repr__(self) -> str:
         """Show the bracket and the stop reason in one line."""
-        if self.infeasible is not None:
+        if self.infeasible is not None or self.unbounded:
             return f"Optimum: {self.reason} ({', '.join(filter(None, (self._data, f'{self.time:.3g} s')))})"
         ends = f"{self.lower:.10g} <= {self.sense} <= {self.upper:.10g}"
         facts = ", ".join(filter(None, (self.proved_ends, self._data, f"{self.time:.3g} s")))
@@ -122,10 +132,11 @@ class Optimum:
         """Show the bracket as a card in a notebook."""
         if self.infeasible is not None:
             return self.infeasible._repr_html_()
-        closed = math.isfinite(self.lower) and math.isfinite(self.upper)
+        closed = self.unbounded or (math.isfinite(self.lower) and math.isfinite(self.upper))
         badge, tone = ("PROVEN", "feasible") if closed else ("OPEN", "undecided")
         title = f"{self.lower:.10g} ≤ {self.sense} ≤ {self.upper:.10g}"
-        facts = [("width", f"{self.upper - self.lower:.2g}"), ("time", f"{self.time:.3g} s")]
+        facts = [] if self.unbounded else [("width", f"{self.upper - self.lower:.2g}")]
+        facts += [("time", f"{self.time:.3g} s")]
         facts += [("numbers", f"as {self.reading}")] if self._data else []
         return Card(badge, tone, title, facts, note=self.reason).html()
 
@@ -196,7 +207,7 @@ def optimum(
     >>> found.lower <= 0.5 <= found.upper, found.converged
     (True, True)
     """
-    goal = objective if isinstance(objective, Objective) else Objective(tuple(objective))
+    goal = objective if isinstance(objective, Objective) else Objective(tuple(objective), "max")
     if problem.m == 0 and not problem.lmis:
         raise ProblemError("optimum needs a problem with at least one row or LMI")
     deadline, read_mode = Deadline(time_limit), as_reading(reading)
@@ -223,7 +234,7 @@ def optimum(
     reason, y = found.reason, found.multipliers
     # Only here are the ends those of the user: a minimum is computed as a maximum.
     missing = [name for name, end in (("lower", low), ("upper", high)) if not math.isfinite(end)]
-    if missing and found.infeasible is None:
+    if missing and found.infeasible is None and not found.unbounded:
         reason = f"no {' or '.join(missing)} bound could be proved: {reason}"
     if read_mode is not Reading.STORED:
         example = read.example or example
@@ -272,6 +283,45 @@ def _infeasible(proof: Result, deadline: Deadline) -> Optimum:
     return Optimum(-math.inf, -math.inf, None, None, "max", True, reason, deadline.elapsed, proof)
 
 
+#: Reason of an unbounded objective.
+UNBOUNDED = "the objective is unbounded along a ray"
+
+
+def _unbounded(point: Point | None, deadline: Deadline) -> Optimum:
+    """Return the maximum of an unbounded objective, infinity, with a feasible point."""
+    evidence = point, None, "max", True, UNBOUNDED, deadline.elapsed
+    return Optimum(math.inf, math.inf, *evidence, unbounded=True)
+
+
+def ray_problem(problem: FeasibilityProblem, terms: Point) -> FeasibilityProblem | None:
+    """Return the problem whose points are rays ``D`` of the feasible set with ``<terms, D> = 1``.
+
+    From any feasible point the objective grows without bound along such a ray: ``D`` is in the cones, rows
+    with two bounds vanish at ``D``, rows with one bound have its sign, and ``F(D) - F(0)`` is in the cones of
+    the LMIs. None if a bounded set occurs.
+    """
+    if any(block.bounded for block in (*problem.sets, *(lmi.set for lmi in problem.lmis))):
+        return None
+    lower = np.where(np.isfinite(problem.lower), 0.0, -np.inf)
+    upper = np.where(np.isfinite(problem.upper), 0.0, np.inf)
+    rows = [
+        Stacked([as_rows(c[None], block, 1), own])
+        for c, (_, block, own) in zip(terms, problem.blocks(), strict=True)
+    ]
+    lmis = [LMI(lmi.set, np.zeros(lmi.set.shape), lmi.coefficients) for lmi in problem.lmis]
+    return FeasibilityProblem(problem.sets, rows, np.append(1.0, lower), np.append(1.0, upper), lmis=lmis)
+
+
+def _has_ray(problem: FeasibilityProblem, terms: Point, settings: Settings) -> bool:
+    """Whether a ray along which the objective grows is proved to exist."""
+    rays = ray_problem(problem, terms)
+    if rays is None or settings.deadline.expired:
+        return False
+    limit = min(settings.deadline.left, RAY_SECONDS + settings.deadline.elapsed)
+    found = solve(rays, settings.solver, time_limit=limit, rigorous=True)
+    return found.check.verdict is Verdict.FEASIBLE
+
+
 def _infeasible_as_given(found: Optimum, problem: FeasibilityProblem, settings: Settings) -> Optimum:
     """Prove infeasibility of a problem itself, given the proof for a reduction of it, if possible."""
     whole = solve(problem, settings.solver, time_limit=settings.deadline.limit, rigorous=True)
@@ -309,6 +359,9 @@ def _sum_of_parts(
         if own.multipliers is not None:
             part.place_multipliers(own.multipliers, y)
         found.append(own)
+    if any(own.unbounded for own in found) and all(own.unbounded or own.lower > -math.inf for own in found):
+        whole = point if all(own.point is not None for own in found) else None
+        return _unbounded(whole, settings.deadline)
     lower = _sum_rounded_down([each.lower for each in found])
     upper = 0.0 - _sum_rounded_down([-each.upper for each in found])
     closed = relative_gap(lower, upper) <= settings.tol or upper - lower <= settings.absolute_tol
@@ -332,11 +385,11 @@ def _tiny_polyhedron(problem: FeasibilityProblem, terms: Point, settings: Settin
     with limited(settings.deadline), suppress(LimitError):
         found = exact_vertex(problem, terms)
         if found.value is not None:
-            lower = _round_down(0.0, Fraction(1), found.value)
-            upper, reason = 0.0 - _round_down(0.0, Fraction(1), -found.value), CLOSED
             if found.unbounded:
-                upper, reason = math.inf, "the objective is unbounded along a ray"
-            evidence = found.point, found.multipliers, "max", not found.unbounded, reason
+                return _unbounded(found.point, settings.deadline)
+            lower = _round_down(0.0, Fraction(1), found.value)
+            upper = 0.0 - _round_down(0.0, Fraction(1), -found.value)
+            evidence = found.point, found.multipliers, "max", True, CLOSED
             return Optimum(lower, upper, *evidence, settings.deadline.elapsed)
     return None
 
@@ -350,14 +403,18 @@ def _by_programs(problem: FeasibilityProblem, terms: Point, settings: Settings) 
     with limited(deadline):
         found = (_dual_of_lmis if has_only_lmis(inner) else _slack_form)(inner, inner_terms, settings)
     bracket, y = found.bracket, found.multipliers
+    feasible = None if found.point is None else joined.point(found.point)
     if not (bracket.closed or deadline.expired or math.isfinite(bracket.lower)) and settings.automatic:
         whole = solve(problem, settings.solver, time_limit=deadline.limit, rigorous=True)
         if whole.check.verdict is Verdict.INFEASIBLE:
             return _infeasible(whole, deadline)
+        feasible = whole.point if whole.check.verdict is Verdict.FEASIBLE else None
+    if not math.isfinite(bracket.upper) and feasible is not None and _has_ray(problem, terms, settings):
+        return _unbounded(feasible, deadline)
     return Optimum(
         bracket.lower,
         bracket.upper,
-        None if found.point is None else joined.point(found.point),
+        feasible,
         y,
         "max",
         bracket.closed,

@@ -51,7 +51,7 @@ class Objective:
     """
 
     terms: tuple[Any, ...]
-    sense: Sense = "max"
+    sense: Sense
     offset: float = 0.0
 
     def __post_init__(self) -> None:

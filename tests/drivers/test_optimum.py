@@ -122,6 +122,40 @@ def test_lmis_in_several_free_blocks(sense: Any) -> None:
     assert sf.verify(problem, sf.Claim(point=found.point), rigorous=True).verdict is sf.Verdict.FEASIBLE
 
 
+UNBOUNDED_LMI = sf.LMI(sf.PSD(2), np.eye(2), [np.array([np.diag([1.0, 0.0]), [[0.0, 1.0], [1.0, 0.0]]])])
+
+
+@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.parametrize(
+    ("problem", "terms"),
+    [
+        (sf.FeasibilityProblem([sf.Nonneg(2)], [[[1.0, -1.0]]], [0.0], [0.0]), [1.0, 1.0]),
+        (sf.FeasibilityProblem([sf.PSD(2)], [np.diag([1.0, 0.0])[None]], [1.0], [1.0]), np.diag([0.0, 1.0])),
+        (sf.FeasibilityProblem([sf.SecondOrder(3)], [[[0.0, 1.0, 0.0]]], [1.0], [1.0]), [1.0, 0.0, 0.0]),
+        (sf.FeasibilityProblem([sf.Free(2)], [None], [], [], lmis=[UNBOUNDED_LMI]), [1.0, 0.0]),
+    ],
+    ids=["linear", "psd", "second order", "lmi"],
+)
+def test_an_unbounded_objective_is_proved(problem: sf.FeasibilityProblem, terms: Any, sense: Any) -> None:
+    value = math.inf if sense == "max" else -math.inf
+    found = sf.optimum(problem, sf.Objective((np.sign(value) * np.array(terms),), sense), time_limit=60)
+    assert found.unbounded
+    assert found.converged
+    assert (found.lower, found.upper) == (value, value)
+    assert found.point is not None
+    assert sf.verify(problem, sf.Claim(point=found.point), rigorous=True).verdict is sf.Verdict.FEASIBLE
+    assert "unbounded" in repr(found)
+    assert "unbounded" in found._repr_html_()
+    # The other way the same problem has a finite optimum, or none that is attained.
+    other = sf.optimum(problem, sf.Objective((-np.sign(value) * np.array(terms),), sense), time_limit=60)
+    assert not other.unbounded
+
+
+def test_the_sense_of_an_objective_is_stated() -> None:
+    with pytest.raises(TypeError, match="sense"):
+        sf.Objective((np.ones(1),))  # type: ignore[call-arg]
+
+
 def test_nothing_is_proved_where_there_is_nothing_to_prove() -> None:
     # Unbounded: no multipliers; infeasible: no point; without an interior: the lower end stays open.
     free = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1.0, -1.0]])], [0.0], [0.0])
@@ -482,9 +516,10 @@ def test_rows_of_nothing_leave_an_optimum(solver: str, blocks: list[BlockSet]) -
 def test_the_reason_names_the_end_that_is_open_and_doubts_no_proved_one(
     solver: str, sign: float, sense: Any, open_: str
 ) -> None:
+    """``X_12`` is unbounded where ``X_11`` is one, along a parabola and no ray, which proves nothing."""
     corner = np.diag([1.0, 0.0])
     problem = sf.FeasibilityProblem([sf.PSD(2)], [corner[None]], [1.0], [1.0])
-    goal = sf.Objective((sign * np.diag([0.0, 1.0]),), sense=sense)
+    goal = sf.Objective((sign * np.array([[0.0, 1.0], [1.0, 0.0]]),), sense=sense)
     found = sf.optimum(problem, goal, solver=solver, time_limit=1.0)
     assert not math.isfinite(getattr(found, open_))
     assert math.isfinite(found.lower) != math.isfinite(found.upper)
@@ -498,9 +533,8 @@ def test_the_reason_names_the_end_that_is_open_and_doubts_no_proved_one(
 def test_the_command_names_the_ends_that_are_proved(tmp_path: Path, capsys, sense: Any, proved: str) -> None:
     problem = sf.FeasibilityProblem([sf.PSD(2)], [np.diag([1.0, 0.0])[None]], [1.0], [1.0])
     sign = 1.0 if sense == "max" else -1.0
-    for name, corner in (("open", 1), ("closed", 0)):
-        goal = np.zeros((2, 2))
-        goal[corner, corner] = sign
+    off, corner = np.array([[0.0, 1.0], [1.0, 0.0]]), np.diag([1.0, 0.0])
+    for name, goal in (("open", sign * off), ("closed", sign * corner), ("ray", sign * (np.eye(2) - corner))):
         sf.write_cbf(problem, tmp_path / f"{name}.cbf", sf.Objective((goal,), sense))
         with pytest.raises(SystemExit):
             main(["solve", str(tmp_path / f"{name}.cbf"), "--objective", "--time-limit", "5"])
@@ -509,6 +543,8 @@ def test_the_command_names_the_ends_that_are_proved(tmp_path: Path, capsys, sens
             missing = "upper" if proved == "lower" else "lower"
             assert f"only the {proved} end is proved; no {missing} bound could be proved: " in said
             assert "both ends" not in said
+        elif name == "ray":
+            assert "unboundedness is proved; the objective is unbounded along a ray" in said
         else:
             assert "both ends are proved; the bracket is within the tolerance" in said
 

@@ -142,7 +142,7 @@ def test_round_trip_is_exact(tmp_path: Path, storage: str, suffix: str) -> None:
     rng = np.random.default_rng(1)
     sets = [sf.Free(2), sf.Nonneg(4), sf.SecondOrder(3), sf.PSD(3), sf.PSD(2)]
     p = feasible(rng, sets, storage=storage, bounds="equality", rows=5).problem
-    goal = sf.Objective([block.symmetrize(rng.standard_normal(block.shape)) for block in sets])
+    goal = sf.Objective([block.symmetrize(rng.standard_normal(block.shape)) for block in sets], "max")
     path = tmp_path / f"p{suffix}"
     write_sedumi(p, path, goal)
     again, kept = read_sedumi_program(path)
