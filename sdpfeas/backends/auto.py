@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.dispatch import dispatch, dispatch_program
+from sdpfeas.backends.dispatch import all_sets, dispatch, dispatch_program
 from sdpfeas.backends.facial.exposing_vectors import has_exposing_row
 from sdpfeas.backends.facial.facial_backend import Facial
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
@@ -120,7 +120,7 @@ class Auto(FeasibilityBackend):
         # Multiprecision arithmetic follows on the original problem.
         first_try = inquiry.reduced and any(name == MULTIPRECISION for name, _ in queue)
         # Polyhedral problems can be proved feasible or infeasible without an interior.
-        curved = not all(block.polyhedral for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)))
+        curved = not all(block.polyhedral for block in all_sets(problem))
         for place, (name, options) in enumerate(queue):
             if no_interior and name not in WITHOUT_INTERIOR:
                 # The other backends need an interior too, and may use up all time without finding one.
@@ -228,9 +228,9 @@ def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, obje
     ipm = [(IPM, dict[str, object]())]
     parts = split_components(problem)
     split = problem if parts is None else parts.problem
-    sets = (*split.sets, *(lmi.set for lmi in split.lmis))
-    largest = max((block.n for block in sets if block.matrix), default=0)
-    linear = all(block.polyhedral for block in sets)
+    largest = max((block.n for block in all_sets(split) if block.matrix), default=0)
+    # Clarabel gets the problem unsplit, where matrices of side one may be parts of large ones.
+    linear = all(block.polyhedral for block in all_sets(problem))
     most = LINEAR_NEWTON_PRODUCTS if linear else DENSE_NEWTON_PRODUCTS
     first = largest > CLARABEL_SIDE or newton_flops(split) <= most
     faces: list[tuple[str, dict[str, object]]] = []

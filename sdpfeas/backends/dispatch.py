@@ -50,7 +50,7 @@ def dispatch_program(backend: FeasibilityBackend, program: ConicProgram, inquiry
     chain = reduction_for(program.problem, backend.sets, backend.maximises_lmis)
     if chain is None:
         return backend.maximise(program, inquiry)
-    if any(block.bounded and type(block) not in backend.sets for block in _sets(program.problem)):
+    if any(block.bounded and type(block) not in backend.sets for block in all_sets(program.problem)):
         return Claim(stop=Stop.UNSUPPORTED, raw_status=f"backend {backend.name!r} does not take all sets")
     return _back(backend.maximise(program.through(chain), inquiry.through(chain)), chain)
 
@@ -69,7 +69,7 @@ def reduction_for(
 
     In this order: LMIs become slack blocks, other cones PSD blocks, boxes pairs of PSD blocks.
     """
-    foreign = [block for block in _sets(problem) if type(block) not in sets]
+    foreign = [block for block in all_sets(problem) if type(block) not in sets]
     chain: Reduction | None = problem.slack_form if problem.lmis and (foreign or not lmis) else None
     if foreign:
         cones = cones_to_psd(problem if chain is None else chain.problem, sets)
@@ -79,7 +79,7 @@ def reduction_for(
     return chain
 
 
-def _sets(problem: FeasibilityProblem) -> list[BlockSet]:
+def all_sets(problem: FeasibilityProblem) -> list[BlockSet]:
     """Return the sets of all blocks and LMIs."""
     return [*problem.sets, *(lmi.set for lmi in problem.lmis)]
 
