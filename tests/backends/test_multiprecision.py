@@ -201,7 +201,9 @@ def test_a_thin_program_is_bracketed(bits: int) -> None:
     goal = np.zeros((3, 3))
     goal[0, 2] = goal[2, 0] = 0.5 / apart
     goal[1, 2] = goal[2, 1] = -0.5 / apart
-    lower, upper = proved(sf.FeasibilityProblem([sf.PSD(3)], [rows], right, right), sf.Objective((goal,)))
+    lower, upper = proved(
+        sf.FeasibilityProblem([sf.PSD(3)], [rows], right, right), sf.Objective((goal,), "max")
+    )
     assert 1.0 - 1e-6 <= lower <= upper <= 1.0 + 1e-6
 
 
