@@ -2,6 +2,7 @@
 
 from sdpfeas.certifier.audit import audit as audit
 from sdpfeas.certifier.certify import certify as certify
+from sdpfeas.certifier.coq_files import coq_file as coq_file
 from sdpfeas.sdpcheck import main as main
 from sdpfeas.backends.registry import (
     Solver as Solver,

@@ -447,6 +447,10 @@ def certify(
         Path | None,
         typer.Option(help="Write the problem to this file of its own, which the evidence names by SHA-256."),
     ] = None,
+    coq: Annotated[
+        Path | None,
+        typer.Option(help="Also write a Coq file that states the theorem and proves it by computation."),
+    ] = None,
     side: Side = "primal",
     seed: Seed = 0,
     delta: Delta = None,
@@ -465,6 +469,10 @@ def certify(
         end = "" if len(found) == 1 else f"-{saved.verdict}"
         apart = None if problem_file is None else problem_file.with_stem(problem_file.stem + end)
         made.save(output.with_stem(output.stem + end), apart)
+        if coq is not None:
+            path = coq.with_stem(coq.stem + end)
+            with writing(path):
+                path.write_text(lib.coq_file(made), encoding="utf-8")
         out().print(f"{escape_terminal(name)}: {escape_terminal(made.statement)}")
 
 

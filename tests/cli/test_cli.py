@@ -86,6 +86,26 @@ def test_an_answer_to_another_problem_is_refused(files: Path, call: Any) -> None
     assert "another problem" in err
 
 
+def test_certify_and_check(files: Path, call: Any) -> None:
+    answer, proof, apart, theorem = (
+        files / name for name in ("a.npz", "proof.json", "problem.json", "theorem.v")
+    )
+    for problem, verdict in (("yes", "feasible"), ("no", "infeasible")):
+        asked = files / f"{problem}.npz"
+        call("solve", asked, "--solver", files / "honest.py", "-o", answer)
+        code, out, _ = call("certify", asked, answer, "-o", proof, "--coq", theorem)
+        assert (code, verdict in out) == (0, True)
+        assert f"Theorem {verdict}_problem" in theorem.read_text()
+        code, out, _ = call("check", proof)
+        assert (code, out.startswith(f"VALID {verdict}")) == (0, True)
+        call("certify", asked, answer, "-o", proof, "--problem-file", apart)
+        assert call("check", apart, proof)[0] == 0
+        assert call("check", proof)[0] == 1
+        changed = apart.read_text().replace('"n":3', '"n":4').replace('"n":2', '"n":5')
+        apart.write_text(changed)
+        assert call("check", apart, proof)[0] == 1
+
+
 def test_audit(files: Path, call: Any) -> None:
     answer = files / "answer.npz"
     for problem, verdict in (("yes", "feasible"), ("no", "infeasible")):
