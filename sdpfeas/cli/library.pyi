@@ -41,6 +41,7 @@ from sdpfeas.io.result_files import (
     unpack_result as unpack_result,
 )
 from sdpfeas.io.tables import Samples as Samples, csv_table as csv_table, read_samples as read_samples
+from sdpfeas.io.solution_files import read_solution as read_solution
 from sdpfeas.problem.problem import FeasibilityProblem as FeasibilityProblem
 from sdpfeas.study.board.audits import audit_rounds as audit_rounds
 from sdpfeas.study.board.board_data import BoardData as BoardData

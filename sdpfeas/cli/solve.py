@@ -440,7 +440,11 @@ def audit(
 def certify(
     problem: Problem,
     answer: Annotated[
-        Path, typer.Argument(metavar="ANSWER", help="A file written by solve -o: an answer or a bracket.")
+        Path,
+        typer.Argument(
+            metavar="ANSWER",
+            help="A file written by solve -o (.npz), or a solution of CSDP or SDPA (text) or SeDuMi (.mat).",
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write the evidence to this file.")],
     problem_file: Annotated[
@@ -463,7 +467,10 @@ def certify(
     asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     if not isinstance(asked, lib.FeasibilityProblem) and delta is not None:
         asked = asked.at(delta)
-    found = list(_stored_answers(asked, label, answer))
+    if answer.suffix in (".npz", ".db") or not isinstance(asked, lib.FeasibilityProblem):
+        found: list[Any] = list(_stored_answers(asked, label, answer))
+    else:
+        found = [(label, asked, _verified_solution(asked, answer, side))]
     for name, stated, saved in found:
         made = lib.certify(saved, stated)
         end = "" if len(found) == 1 else f"-{saved.verdict}"
@@ -474,6 +481,15 @@ def certify(
             with writing(path):
                 path.write_text(lib.coq_file(made), encoding="utf-8")
         out().print(f"{escape_terminal(name)}: {escape_terminal(made.statement)}")
+
+
+def _verified_solution(problem: lib.FeasibilityProblem, path: Path, side: str) -> lib.Check:
+    """Verify the solution of another program; return what it proves."""
+    for claim in lib.read_solution(path, problem, side):  # type: ignore[arg-type]
+        checked = lib.verify(problem, claim, rigorous=True)
+        if checked.verdict != lib.Verdict.UNDECIDED:
+            return checked
+    raise ClaimError(f"{path}: neither the point nor the multipliers prove anything about the problem")
 
 
 def check(
