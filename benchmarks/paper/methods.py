@@ -260,7 +260,7 @@ METHODS: dict[str, Method] = {
             ),
             f"{_PAPER}; dual-lbfgs, lifted, epsilon {EPSILON:g}, converged: gradient 1e-6, restarts",
         ),
-        Method("wlda", "WLDA (ours)", _worst_case(), f"tolerance {TOLERANCE:g}"),
+        Method("wlda", "WLDA (ours)", _worst_case(refine=False), f"tolerance {TOLERANCE:g}"),
         Method(
             "wlda-refined",
             "WLDA (ours), refined",
@@ -270,7 +270,7 @@ METHODS: dict[str, Method] = {
         Method(
             "wlda-shrunk",
             "WLDA (ours), shrinkage",
-            _worst_case(shrinkage="auto"),
+            _worst_case(shrinkage="auto", refine=False),
             f"tolerance {TOLERANCE:g}; shrinkage auto",
         ),
         Method(

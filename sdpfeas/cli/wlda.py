@@ -54,7 +54,7 @@ def wlda(
         typer.Option(help="Shrinkage of the class scatter matrices: a number from 0 to 1, or auto."),
     ] = None,
     refine: Annotated[
-        bool, typer.Option("--refine", help="Improve the projection locally after rounding.")
+        bool, typer.Option("--refine", help="Optimise the ratio of the projection longer.")
     ] = False,
     write: Annotated[
         Path | None, typer.Option(help="Write the projection W (features × components) as .npz or .csv.")
@@ -68,7 +68,7 @@ def wlda(
     X = _standardize(samples.X) if standardize else samples.X
     options = {"solver": solver, "tol": tol, "shrinkage": _share(shrinkage), "time_limit": time_limit}
     with spinner("searching …"):
-        found, notes = _fit(X, samples.y, n_components=components, refine=refine, **options)
+        found, notes = _fit(X, samples.y, n_components=components, refine=refine or "auto", **options)
     lower, upper = found.delta_bounds_
     report = {
         "samples": int(X.shape[0]),

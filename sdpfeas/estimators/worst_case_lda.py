@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import DataDimensionalityWarning
+from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import _check_sample_weight
 
-from sdpfeas.drivers.bisection import bisect
+from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.drivers.bracket import BisectionResult, relative_gap
 from sdpfeas.escaping import escape_figure
 from sdpfeas.estimators.projection import ProvenProjection, principal_axes
@@ -21,7 +21,20 @@ from sdpfeas.estimators.projection_refinement import ZERO_SCATTER_SHARE, RatioOb
 from sdpfeas.extras import extra
 from sdpfeas.families import WLDA
 from sdpfeas.families.class_scatter import ClassScatter
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+
+#: Evaluations of the ratio that ``refine="auto"`` allows per iteration of the search for ``delta*``: a
+#: number, and one that is divided by r, since they cost more with more components. They take about twice the
+#: time of the search at most (digits, Wine, data sets of the paper). The least number takes some hundredths
+#: of a second on small data.
+EVALUATIONS_PER_ITERATION, EVALUATIONS_BY_COMPONENTS, MIN_EVALUATIONS = 60, 120, 500
+
+#: Tolerance of the second search for ``delta*``, relative to that of the first; it repeats the first and adds
+#: some iterations.
+ACCURATE_TOL = 1e-4
+
+#: Relaxation gap above which ``fit`` warns, and a more accurate Z is not worth its time.
+WIDE_GAP = 0.1
 
 
 class WorstCaseLDA(ProvenProjection):
@@ -48,8 +61,10 @@ class WorstCaseLDA(ProvenProjection):
     shrinkage : float, "auto" or None
         Replace every class scatter by a convex combination with a multiple of the identity: with this share,
         or with that of Ledoit and Wolf. The ratios are those of the shrunk scatters.
-    refine : bool
-        Improve the rounded ``W`` by local optimisation. Always done if ratios are vacuous (``notes_``).
+    refine : bool or "auto"
+        Improve the rounded ``W`` by optimising the ratio from several starts. ``"auto"`` does so if the
+        relaxation gap exceeds ``tol``, with about twice the effort of the search for ``delta*``. Always done
+        if ratios are vacuous (``notes_``).
     time_limit : float, optional
         Time limit of the search for ``delta*``, in seconds.
 
@@ -57,7 +72,7 @@ class WorstCaseLDA(ProvenProjection):
     ----------
     components_ : ndarray
         Orthonormal rows, shape (n_components, n_features): the span of the leading eigenvectors of the
-        optimal ``Z`` (then improved, if ``refine``), rotated such that the new features are uncorrelated.
+        optimal ``Z`` (then improved, see ``refine``), rotated such that the new features are uncorrelated.
     delta_ : float
         Largest ratio that a point of the relaxation provably attains, ``delta_bounds_[0]``. Infinity if all
         means differ on the common null space of the class scatters.
@@ -96,7 +111,8 @@ class WorstCaseLDA(ProvenProjection):
     UserWarning
         If two classes have the same mean, so that ``delta*`` is zero, or a class has only one sample.
     ConvergenceWarning
-        If the bracket is wider than ``tol``; the bounds hold nevertheless.
+        If the bracket is wider than ``tol``, or the relaxation gap is above 10 %; the bounds hold
+        nevertheless.
 
     Examples
     --------
@@ -124,7 +140,7 @@ class WorstCaseLDA(ProvenProjection):
         formulation: Literal["compact", "paper"] = "compact",
         scatter: Literal["mean", "sum"] = "mean",
         shrinkage: float | str | None = None,
-        refine: bool = False,
+        refine: bool | Literal["auto"] = "auto",
         time_limit: float | None = None,
     ) -> None:
         self.n_components = n_components
@@ -149,6 +165,8 @@ class WorstCaseLDA(ProvenProjection):
             Weights of the samples in means and scatters: weight 2 is equivalent to repeating a sample, weight
             0 to omitting it.
         """
+        if self.refine not in (True, False, "auto"):
+            raise ValueError(f"refine must be True, False or 'auto', got {self.refine!r}")
         samples, index = self.checked_samples(X, y)
         weights = None
         if sample_weight is not None:
@@ -178,10 +196,8 @@ class WorstCaseLDA(ProvenProjection):
         objective = RatioObjective(
             classes, ZERO_SCATTER_SHARE if degenerate else 0.0, bounded=math.isfinite(found.lower)
         )
-        # A vacuous Z rounds to the null space of the scatters, where some means agree: refine it.
-        refine = (self.refine or family.vacuous) and math.isfinite(found.lower)
         spread = (samples - self.mean_) * (1.0 if weights is None else np.sqrt(weights)[:, None])
-        self._take_projection(objective, _rounded(family, found), spread, refine)
+        self._take_projection(objective, family, found, spread)
         return self
 
     def _weighted(
@@ -245,14 +261,45 @@ class WorstCaseLDA(ProvenProjection):
         return plot_projection(self, self.transform(X), np.asarray(y))
 
     def _take_projection(
-        self, objective: RatioObjective, W: FloatArray, spread: FloatArray, refine: bool
+        self, objective: RatioObjective, family: WLDA, found: BisectionResult, spread: FloatArray
     ) -> None:
-        A, _ = np.linalg.qr(objective.basis.T @ W)
-        self.rounded_ratio_ = self.ratio_ = objective.value(A)
-        if refine:
-            A = refine_projection(objective, A, (1.0 - 0.1 * self.tol) * self.delta_bounds_[1])
-            self.ratio_ = objective.value(A)
-        self.relaxation_gap_ = max(relative_gap(self.ratio_, self.delta_bounds_[1]), 0.0)
+        upper = self.delta_bounds_[1]
+        point = found.point
+        if point is None:
+            point = max(family.initial_points(), key=family.ratio)
+        A, _ = np.linalg.qr(objective.basis.T @ family.components(point))
+        self.rounded_ratio_ = objective.value(A)
+        # A vacuous Z rounds to the null space of the scatters, where some means agree: refine it.
+        always = family.vacuous or self.refine is True
+        open_gap = relative_gap(self.rounded_ratio_, upper) > self.tol
+        if math.isfinite(found.lower) and (always or (self.refine == "auto" and open_gap)):
+            iterations = sum(step.iterations or 0 for step in found.history)
+            effort = iterations * (EVALUATIONS_PER_ITERATION + EVALUATIONS_BY_COMPONENTS // family.r)
+            target = (1.0 - (0.1 if always else 1.0) * self.tol) * upper
+            narrow = (1.0 - WIDE_GAP) * upper <= self.rounded_ratio_ < target
+            if self.solver == "auto" and found.history and narrow:
+                # Where the relaxation is tight, an accurate Z has rank r, and rounding loses nothing.
+                tight = one_shot(family, tol=ACCURATE_TOL * self.tol, time_limit=self.time_limit)
+                if tight.point is not None:
+                    point = tight.point
+                    rounded, _ = np.linalg.qr(objective.basis.T @ family.components(point))
+                    A = max(A, rounded, key=objective.value)
+            A = refine_projection(
+                objective,
+                A,
+                target,
+                relaxed=symmetrize(objective.basis.T @ family.expand(point) @ objective.basis),
+                evaluations=None if always else max(effort, MIN_EVALUATIONS),
+            )
+        self.ratio_ = objective.value(A)
+        self.relaxation_gap_ = max(relative_gap(self.ratio_, upper), 0.0)
+        if WIDE_GAP < self.relaxation_gap_ < math.inf:
+            remedy = "more components narrow it" if self.refine is True else "refine=True searches longer"
+            message = (
+                f"the projection attains the ratio {self.ratio_:.4g}, none attains more than {upper:.4g}: "
+                f"relaxation gap {self.relaxation_gap_:.0%} ({remedy})"
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
         distances, scatters = objective.values(A)
         pair = int(np.argmin(distances))
         self.worst_pair_ = (self.classes_[objective.first[pair]], self.classes_[objective.second[pair]])
@@ -272,14 +319,6 @@ def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[
         yield f"{family.notes[-1]}; consider shrinkage", DataDimensionalityWarning
     if found.upper == 0.0:
         yield f"delta* is zero: {found.reason}", UserWarning
-
-
-def _rounded(family: WLDA, found: BisectionResult) -> FloatArray:
-    """Return the leading eigenvectors of the point found, or of the best initial point if there is none."""
-    point = found.point
-    if point is None:
-        point = max(family.initial_points(), key=family.ratio)
-    return family.components(point)
 
 
 # --- Plots

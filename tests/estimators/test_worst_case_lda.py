@@ -98,7 +98,8 @@ def test_named_solvers_bisect_to_the_same_value(solver, formulation):
 
 def test_fewer_components():
     X, y = prepared("wine", standardize=True)
-    wlda = WorstCaseLDA(n_components=1, tol=1e-5).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="none attains more than 16.59: relaxation gap 10%"):
+        wlda = WorstCaseLDA(n_components=1, tol=1e-5).fit(X, y)
     check_fit(wlda, X, y)
     assert wlda.transform(X).shape == (178, 1)
     assert wlda.get_feature_names_out().tolist() == ["worstcaselda0"]
@@ -150,6 +151,29 @@ def test_refinement_is_never_worse(name):
     wlda = WorstCaseLDA(refine=True).fit(X, y)
     assert wlda.rounded_ratio_ <= wlda.ratio_
     check_fit(wlda, X, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "r", "least"), [("wine", 1, 14.85), ("digits", 2, 3.09), ("digits", 6, 4.909)]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+def test_few_components_are_refined_by_default(name, r, least):
+    X, y = prepared(name)
+    first, second = (WorstCaseLDA(n_components=r).fit(X, y) for _ in range(2))
+    assert first.rounded_ratio_ < 0.995 * least < least <= first.ratio_ <= first.delta_bounds_[1]
+    np.testing.assert_array_equal(first.components_, second.components_)
+    unrefined = WorstCaseLDA(n_components=r, refine=False).fit(X, y)
+    assert unrefined.ratio_ == first.rounded_ratio_
+
+
+def test_default_refinement_leaves_closed_gaps_alone(monkeypatch):
+    X, y = prepared("wine", standardize=True)
+    monkeypatch.setattr("sdpfeas.estimators.worst_case_lda.refine_projection", None)
+    wlda = WorstCaseLDA(n_components=2).fit(X, y)
+    assert 0.0 < wlda.relaxation_gap_ < wlda.tol
+    with pytest.raises(ValueError, match="refine must be True, False or 'auto'"):
+        WorstCaseLDA(refine="always").fit(X, y)
 
 
 def test_refinement_closes_the_gap_where_rounding_leaves_one():
