@@ -65,8 +65,8 @@ ATTEMPT_SHARE, ATTEMPT_RATIO = 0.95, 0.3
 #: Most attempts while the backend runs.
 MAX_ATTEMPTS = 4
 
-#: Iterates of at least this many tolerances of estimated width serve as strictly feasible points.
-INTERIOR_TOLERANCES = 100.0
+#: The last iterates of at least so many tolerances of estimated width serve as strictly feasible evidence.
+INTERIOR_TOLERANCES = (1e2, 1e5)
 
 #: Weights of the strictly feasible point in convex combinations: the least one, and the factor from one to
 #: the next. The first covers the part of the solution that is outside this many times.
@@ -84,6 +84,10 @@ FACIAL_TIME_SHARE = 0.3
 
 #: Share of the tolerances that the width of a bracket in multiprecision arithmetic may take.
 MULTIPRECISION_SHARE = 0.1
+
+
+#: A point and multipliers.
+Evidence = tuple[Point, FloatArray]
 
 
 class ProgramFamily(MonotoneFamily):
@@ -146,15 +150,20 @@ class ProgramFamily(MonotoneFamily):
 class ProofListener(Listener):
     """Attempts to prove both ends once the estimated width of the bracket is within the tolerance.
 
-    ``interior`` is the last iterate that was farther from the optimum, and therefore deeper inside.
+    ``interior`` holds iterates that were farther from the optimum, and therefore deeper inside.
     """
 
     def __init__(self, bracket: Bracket, family: ProgramFamily) -> None:
         super().__init__()
         self._bracket, self._family = bracket, family
         self._attempts, self._next = 0, ATTEMPT_SHARE
-        self.interior: tuple[Point, FloatArray] | None = None
-        self.last: tuple[Point, FloatArray] | None = None
+        self._interior = dict[float, Evidence]()
+        self.last: Evidence | None = None
+
+    @property
+    def interior(self) -> list[Evidence]:
+        """The stored iterates, the closest to the optimum first."""
+        return [self._interior[key] for key in sorted(self._interior)]
 
     def __call__(self, progress: Progress) -> bool:
         """Attempt a proof if it is due; True stops the backend."""
@@ -162,8 +171,7 @@ class ProofListener(Listener):
         if point is None or y is None:
             return self._bracket.closed
         tolerances = self._estimated_tolerances(progress)
-        if tolerances >= INTERIOR_TOLERANCES:
-            self.interior = point, y
+        self._interior |= {least: (point, y) for least in INTERIOR_TOLERANCES if tolerances >= least}
         if tolerances <= self._next and self._attempts < MAX_ATTEMPTS:
             self._attempts += 1
             self._next = ATTEMPT_RATIO * tolerances
@@ -289,32 +297,34 @@ class CertifiedProgram:
         with suppress(LimitError):
             if not self.bracket.closed:
                 listener.offer(claim.point, claim.certificate)
+            # The best iterate of a backend is the one of least relative gap, which tells nothing at zero.
             if not self.bracket.closed and listener.last is not None:
                 listener.offer(*listener.last)
-            if claim.point is not None and claim.certificate is not None:
+                self._combine(listener.last, listener.interior)
+            elif not self.bracket.closed and claim.point is not None and claim.certificate is not None:
                 self._combine((claim.point, claim.certificate), listener.interior)
         return claim
 
-    def _combine(self, found: tuple[Point, FloatArray], interior: tuple[Point, FloatArray] | None) -> None:
+    def _combine(self, found: Evidence, interior: list[Evidence]) -> None:
         """Prove ends that are not close from convex combinations with strictly feasible evidence."""
         bracket = self.bracket
         value, width = value_and_width(self._program, found[0], bracket)
-        if not value - bracket.lower <= 0.5 * width:
-            done = interior is not None and self._combine_points(found[0], interior[0], value, width)
-            if not done and (inner := self._interior_point) is not None:
+        for inner, _ in interior:
+            if not value - bracket.lower <= width:
                 self._combine_points(found[0], inner, value, width)
-        if interior is not None and not bracket.upper - value <= 0.5 * width:
-            for y in combined_multipliers(self._program, found[1], interior[1]):
-                bracket.offer_multipliers(y)
+        if not value - bracket.lower <= width and (point := self._interior_point) is not None:
+            self._combine_points(found[0], point, value, width)
+        for _, inner_y in interior:
+            for y in combined_multipliers(self._program, found[1], inner_y):
                 if bracket.upper - value <= width:
-                    break
+                    return
+                bracket.offer_multipliers(y)
 
-    def _combine_points(self, found: Point, interior: Point, value: float, width: float) -> bool:
+    def _combine_points(self, found: Point, interior: Point, value: float, width: float) -> None:
         for point in combined_points(self._problem, found, interior):
             self.bracket.offer_point(point)
             if value - self.bracket.lower <= width:
-                return True
-        return False
+                return
 
     @property
     def _interior_point(self) -> Point | None:
@@ -344,8 +354,8 @@ class CertifiedProgram:
         lower, upper, point = self._bracket_maximum(program)
         if point is not None and math.isfinite(lower):
             self.bracket.raise_lower(lower, reduction.point(point))
-        if not self._dual_needed:
-            # Multipliers on a face are not multipliers of the problem.
+        # Multipliers on a face are not multipliers of the problem; that it has no point, solve has to prove.
+        if not self._dual_needed and upper > -math.inf:
             self.bracket.reduce_upper(upper, None)
         return True
 

@@ -354,7 +354,7 @@ class OptimalityGoal(Goal):
     def _forget(self) -> None:
         """Start with no best iterate."""
         self._best, self._best_merit, self._best_iteration = Claim(), math.inf, 0
-        self._least_residual = math.inf
+        self._least_residual, self._least_mu, self._first_mu = math.inf, math.inf, 0.0
 
     def test(self, system: NewtonSystem) -> Stop | NewtonSystem | None:
         """Keep the best iterate, report, generate rows; then test for the gap and for stalling."""
@@ -362,10 +362,13 @@ class OptimalityGoal(Goal):
         self._merit = merit = _merit(system)
         if merit < self._best_merit or self._best.point is None:
             self._best, self._best_merit, self._best_iteration = Claim(point, y), merit, system.iteration
-        # While residuals fall, the gap may grow for many iterations (control2 of SDPLIB).
-        progress = system.residual < STALL_MU_SHARE * self._least_residual
-        if progress:
+        # While residuals fall the gap may grow for many iterations (control2 of SDPLIB), and relative to an
+        # optimal value of zero it never falls, while mu does.
+        if system.residual < STALL_MU_SHARE * self._least_residual:
             self._least_residual, self._best_iteration = system.residual, system.iteration
+        self._first_mu = max(self._first_mu, system.mu)
+        if CONVERGED_MU_SHARE * self._first_mu < system.mu < STALL_MU_SHARE * self._least_mu:
+            self._least_mu, self._best_iteration = system.mu, system.iteration
         if self.inquiry.report(system.iteration, point, y, merit):
             self._best = Claim(point, y)
             return Stop.CALLBACK

@@ -130,9 +130,11 @@ def _exact_congruence(basis: np.ndarray, term: FloatArray) -> FloatArray | None:
     v = basis.astype(np.float64)
     largest = float(np.max(np.abs(v), initial=0.0))
     exponent = int(np.frexp(np.max(np.abs(term), initial=0.0))[1])
+    if exponent > 52 or largest >= 2.0**26:
+        return None
     for power in (0, 10, 20, 30):
         scaled = np.ldexp(term, power)
-        if np.array_equal(scaled, np.rint(scaled)) and largest < 2.0**26:
+        if np.array_equal(scaled, np.rint(scaled)):
             size = math.ldexp(1.0, exponent + power) * (largest * v.shape[0]) ** 2
             return np.ldexp(symmetrize(v.T @ scaled @ v), -power) if size < 2.0**52 else None
     return None
