@@ -72,14 +72,15 @@ def on_face(form: StandardForm, faces: Sequence[Any], x: Vector) -> Vector:
             inverse = np.linalg.pinv(np.array([floats(column) for column in basis]).T)
             small = inverse @ full(block, floats(part)) @ inverse.T
             near += fractions(((small + small.T) / 2)[np.tril_indices(len(basis))])
-    rows, bounds, lmis = [turned(row, images) for row in form.rows], list(form.bounds), list[Any]()
+    index = by_entry(images)
+    rows, bounds, lmis = [turned(row, index) for row in form.rows], list(form.bounds), list[Any]()
     for j, (block, constant, parts) in enumerate(form.lmis):
         face = faces[len(form.sets) + j]
         if face is not None:
             for zero in _zeros(block, face):
-                rows.append(turned({c: _dot(zero, part) for c, part in parts.items()}, images))
+                rows.append(turned({c: _dot(zero, part) for c, part in parts.items()}, index))
                 bounds.append((-_dot(zero, constant),) * 2)
-        kept = congruence([primitive(c) for c in face], 0) if face and block.cone == "PSD" else None
+        kept = by_entry(congruence([primitive(c) for c in face], 0)) if face and block.cone == "PSD" else None
         small_block = block if kept is None else sdpcheck.Block({"kind": "PSD", "n": len(face)})
         if face == []:
             continue
@@ -106,22 +107,35 @@ def on_face(form: StandardForm, faces: Sequence[Any], x: Vector) -> Vector:
 
 def congruence(basis: Sequence[Vector], start: int) -> list[Functional]:
     """Return for every listed entry of ``S`` the entries of ``V S V'`` that it is multiplied with."""
+    used = [[(i, v) for i, v in enumerate(column) if v] for column in basis]
     out = []
-    for a, first in enumerate(basis):
-        for b, second in enumerate(basis[: a + 1]):
+    for a in range(len(basis)):
+        for b in range(a + 1):
             image: Functional = {}
-            for i in range(len(first)):
-                for j in range(i + 1):
-                    v = first[i] * second[j] + (first[j] * second[i] if a != b else 0)
-                    if v:
-                        image[start + i * (i + 1) // 2 + j] = v
+            for i, v in used[a]:
+                for j, w in used[b]:
+                    if a != b or i >= j:
+                        k = start + max(i, j) * (max(i, j) + 1) // 2 + min(i, j)
+                        image[k] = image.get(k, Fraction(0)) + v * w * (2 if a != b and i == j else 1)
             out.append(image)
     return out
 
 
-def turned(functional: Functional, images: Sequence[Functional]) -> Functional:
+def by_entry(images: Sequence[Functional]) -> dict[int, list[tuple[int, Fraction]]]:
+    """Return for every old entry the new unknowns that it is a combination of."""
+    out: dict[int, list[tuple[int, Fraction]]] = {}
+    for s, image in enumerate(images):
+        for k, v in image.items():
+            out.setdefault(k, []).append((s, v))
+    return out
+
+
+def turned(functional: Functional, index: dict[int, list[tuple[int, Fraction]]]) -> Functional:
     """Return a functional of old entries as one of new unknowns."""
-    out = {s: _dot(functional, image) for s, image in enumerate(images)}
+    out: Functional = {}
+    for k, v in functional.items():
+        for s, weight in index.get(k, ()):
+            out[s] = out.get(s, Fraction(0)) + v * weight
     return {s: v for s, v in out.items() if v}
 
 
