@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import ClaimError, OptionError, OutOfTime
+from sdpfeas.errors import ClaimError, LimitError, OptionError, OutOfTime
 from sdpfeas.numerics.exact_arithmetic import Reading, as_reading
 from sdpfeas.numerics.limits import EIGEN_FLOPS, SLOW_RATE, WRITE_FLOPS, estimated_seconds, guard, limited
 from sdpfeas.numerics.linalg import FloatArray
@@ -31,7 +32,7 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
 from sdpfeas.verifier.outcome import Proof, Tolerances
 from sdpfeas.verifier.proof_attempts import CertificateAttempt, PointAttempt, ProofAttempt, proof_modes
-from sdpfeas.verifier.results import Check
+from sdpfeas.verifier.results import Check, with_excluded_radius
 from sdpfeas.verifier.verifier import ChainAttempt, check_rational, judge, malformed
 
 #: Goal of a solve: any evidence that can be proved, or the largest margin together with its duality gap.
@@ -57,6 +58,9 @@ LARGE_POINT, FLOPS_PER_COPY = 10**6, 256.0
 
 #: Number of most recent pieces of evidence whose proof attempts are cached.
 CACHED_ATTEMPTS = 8
+
+#: Number of most recent multipliers from which an excluded radius is computed if nothing is proved.
+RADIUS_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -324,7 +328,7 @@ class Inquiry:
         except OutOfTime as error:
             return Check(self._proofs.problem, Verdict.UNDECIDED, None, None, str(error))
         granted = self._proofs.granted
-        return self._proofs.latest if granted is None else granted
+        return self._proofs.undecided() if granted is None else granted
 
     # ------------------------------------------------------------ views
 
@@ -394,6 +398,16 @@ class _ProofAttempts:
     def check_rational(self, given: Any) -> None:
         """Verify a point or multipliers in fractions."""
         self._prove(lambda: check_rational(self.problem, given, self.reading))
+
+    def undecided(self) -> Check:
+        """Return the latest check, with the largest excluded radius that the latest multipliers prove."""
+        refused = [case for case in self._cases.values() if isinstance(case, CertificateAttempt)]
+        radius = 0.0
+        if self.reading is Reading.STORED:
+            with suppress(LimitError), limited(self.last), np.errstate(all="ignore"):
+                for case in refused[: -RADIUS_ATTEMPTS - 1 : -1]:
+                    radius = max(radius, case.excluded_radius())
+        return with_excluded_radius(self.latest, radius) if math.isfinite(radius) else self.latest
 
     def _prove(self, attempt: Callable[[], Check]) -> None:
         """Attempt a proof of its own kind, and keep what is granted."""

@@ -47,7 +47,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier import verify
 from sdpfeas.verifier.conflicts import Conflict
 from sdpfeas.verifier.outcome import Proof
-from sdpfeas.verifier.results import Check, Result
+from sdpfeas.verifier.results import NOTED_RADIUS, Check, Result
 
 #: Relative slack of the constraints while values of auxiliary variables (norms, eigenvalues) are computed.
 COMPLETION_SLACK = 1e-7
@@ -282,6 +282,8 @@ def _model_check(check: Check, form: CvxpyForm, ask: Ask, note: str = "") -> Mod
     objective = form.original.objective
     if not objective.expr.is_constant():
         note += "; the objective is ignored (sf.optimum brackets it)"
+    if check.excluded_radius >= NOTED_RADIUS:
+        note += "; the norm is that of the canonical form, auxiliary variables included"
     facts["reason"] += note
     if check.verdict is Verdict.FEASIBLE and check.point is not None:
         wrong = describe_violation(form, check.point)

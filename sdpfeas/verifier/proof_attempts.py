@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -33,8 +34,8 @@ from sdpfeas.verifier.exact import (
 )
 from sdpfeas.verifier.numeric import check_certificate, check_point
 from sdpfeas.verifier.outcome import Outcome, Proof, Tolerances, refuse
-from sdpfeas.verifier.repair import repaired_multipliers, repaired_points
-from sdpfeas.verifier.rigorous import prove_certificate, prove_point
+from sdpfeas.verifier.repair import admissible_multipliers, repaired_multipliers, repaired_points
+from sdpfeas.verifier.rigorous import excluded_radius, prove_certificate, prove_point
 
 Evidence = TypeVar("Evidence")
 
@@ -231,6 +232,19 @@ class CertificateAttempt(ProofAttempt[FloatArray]):
         # it vanish exactly; the margin must exceed the rounding of the bounds, which may have been computed.
         exact = exact_certificate(problem, candidate)
         return exact if exact.proven and exact.margin > BY_ROUNDING else outcome
+
+    def excluded_radius(self) -> float:
+        """Largest norm up to which the multipliers, or those repaired so far, rule out every point; see
+        :func:`~sdpfeas.verifier.rigorous.excluded_radius`.
+        """
+        require_ieee()
+        found = [0.0]
+        for y in (self.evidence, *(repaired for repaired, _ in self._repaired)):
+            check_deadline("the excluded radius")
+            with suppress(np.linalg.LinAlgError):
+                found.append(excluded_radius(self.problem, y))
+                found.append(excluded_radius(self.problem, admissible_multipliers(self.problem, y)))
+        return max(found)
 
     def _recompute(self, candidate: FloatArray, proof: Outcome | None) -> Outcome:
         return check_certificate(self.problem, candidate, self.tolerances, proof)

@@ -18,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.limits import check_deadline, time_left
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.base import dense_array
@@ -492,3 +493,19 @@ def repaired_multipliers(
     if slacks.problem.m <= MAX_DENSE_ROWS:
         for z, changes in repaired_certificates(slacks.problem, slacks.start_multipliers(y), tolerances):
             yield slacks.multipliers(z), changes
+
+
+def admissible_multipliers(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
+    """Set multipliers of rows with a wrong sign to zero, and move those of LMIs into the dual cones, by more
+    than the rounding errors of a proof.
+    """
+    if not np.isfinite(y).all():
+        return y
+    rows, own = problem.split(y)
+    parts = [np.where(sign_violation(problem, y) > 0.0, 0.0, rows)]
+    for lmi, part in zip(problem.lmis, own, strict=True):
+        if lmi.set.cone:
+            inside = 8.0 * (lmi.set.n + 4) ** 2 * UNIT * float(np.max(np.abs(part), initial=0.0))
+            moved = lmi.set.project(part) + (0.0 if lmi.set.entrywise else inside) * lmi.set.identity()
+        parts.append((moved if lmi.set.cone else part).reshape(-1))
+    return np.concatenate(parts)

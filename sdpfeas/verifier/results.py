@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,10 @@ from sdpfeas.verifier.outcome import Proof
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+#: Excluded radius from which the reason of an undecided check names it; small ones interest nobody.
+NOTED_RADIUS = 1e3
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,9 @@ class Check:
         Which numbers the verdict is about; see ``docs/verdicts.md``.
     malformed : str
         What is wrong with the shape of the claim, if it could not be verified for that reason; else empty.
+    excluded_radius : float
+        If undecided: no feasible point has a norm up to this, by a rigorous proof; 0.0 if nothing is proved.
+        The norm is the largest Frobenius norm of a block in an unbounded set.
 
     Examples
     --------
@@ -84,6 +92,7 @@ class Check:
     chain: Chain | None = None
     reading: Reading = Reading.STORED
     malformed: str = ""
+    excluded_radius: float = 0.0
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
         """Rows and LMIs that contradict each other, largest weight first; empty unless infeasible.
@@ -217,6 +226,11 @@ class Result:
         return self.check.margin
 
     @property
+    def excluded_radius(self) -> float:
+        """If undecided, the norm up to which no feasible point exists, rigorously; see :class:`Check`."""
+        return self.check.excluded_radius
+
+    @property
     def problem(self) -> FeasibilityProblem:
         """The problem."""
         return self.check.problem
@@ -243,7 +257,8 @@ class Result:
             return self.check.reason
         if self.claim.stop is Stop.FINISHED:
             return self.check.reason
-        if self.claim.point is None and self.claim.certificate is None and self.raw_status:
+        silent = self.claim.point is None and self.claim.certificate is None
+        if silent and self.raw_status and not self.excluded_radius:
             return f"{self.claim.stop}: {self.raw_status}"
         return f"{self.claim.stop}; {self.check.reason}"
 
@@ -315,6 +330,16 @@ class Result:
         """Show the verdict as a card in a notebook."""
         facts = [("backend", f"{self.backend}: {self.stop}"), ("time", f"{self.wall_time:.3g} s")]
         return verdict_card(self.check, self.reason, facts).html()
+
+
+def with_excluded_radius(check: Check, radius: float) -> Check:
+    """Add an excluded radius to an undecided check, and to its reason if it is large."""
+    if radius < NOTED_RADIUS:
+        return replace(check, excluded_radius=radius)
+    shown = float(Context(prec=2, rounding=ROUND_FLOOR).create_decimal_from_float(radius))
+    excluded = f"no feasible point with norm up to {shown:.2g} exists (rigorous)"
+    reason = f"{check.reason}; {excluded}; beyond that nothing is proved"
+    return replace(check, excluded_radius=radius, reason=reason)
 
 
 #: Largest numbers of conflicts, blocks and matrix rows in a chart of a notebook card.

@@ -11,8 +11,9 @@ rows and LMIs must hold at every point within that distance. Compare Jansson, Ch
 error bounds for the optimal value in semidefinite programming" (2007).
 
 :func:`prove_certificate` proves infeasibility by Farkas' lemma (Theorem 1): there is no feasible point if
-``sum_b sigma_b((A*y)_b) < beta(y)``. Both sides are bounded outward. Nothing here changes a claim; see
-:mod:`sdpfeas.verifier.repair`.
+``sum_b sigma_b((A*y)_b) < beta(y)``. Both sides are bounded outward. :func:`excluded_radius` proves by
+multipliers that are nearly a certificate that every feasible point has a large norm. Nothing here changes a
+claim; see :mod:`sdpfeas.verifier.repair`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ from sdpfeas.verifier.point_metric import (
     only_stored,
 )
 
-__all__ = ["prove_certificate", "prove_point"]
+__all__ = ["excluded_radius", "prove_certificate", "prove_point"]
 
 DEFAULTS = Tolerances()
 
@@ -362,10 +363,7 @@ def prove_certificate(
     size = float(np.max(np.abs(y), initial=0.0))
     if size == 0.0:
         return refuse("the certificate is zero")
-    # A power of two changes nothing but keeps products clear of overflow and underflow.
-    exponent = math.frexp(size)[1]
-    scaled = np.ldexp(y, -exponent)
-    y = scaled if np.array_equal(np.ldexp(scaled, exponent), y) else y
+    y = _scaled(y)
     wrong = sign_violation(problem, y)
     if np.any(wrong > 0.0):
         name = problem.row_name(int(np.argmax(wrong)))
@@ -382,6 +380,54 @@ def prove_certificate(
     near = "the multipliers" if shift == 0.0 else "exact multipliers next to the given ones"
     margin = min(gap / scale, 1.0) if scale > 0.0 else 1.0
     return Outcome(True, margin, f"{near} rule out every point: the rows contradict each other")
+
+
+def _scaled(y: FloatArray) -> FloatArray:
+    """Scale multipliers by a power of two, which keeps products clear of overflow and underflow, if that is
+    exact.
+    """
+    exponent = math.frexp(float(np.max(np.abs(y), initial=0.0)))[1]
+    scaled = np.ldexp(y, -exponent)
+    return scaled if np.array_equal(np.ldexp(scaled, exponent), y) else y
+
+
+def excluded_radius(problem: FeasibilityProblem, y: FloatArray) -> float:
+    """Prove that no feasible point has a norm up to the returned radius; 0.0 if nothing is proved.
+
+    The norm of a point is the largest norm of its unbounded blocks: the Frobenius norm on PSD and
+    HermitianPSD, the Euclidean norm on Nonneg, SecondOrder and Free. Bounded blocks do not count.
+
+    Let ``R_b = (A*y + B*Y)_b``, and let ``r_b`` be its distance from the polar cone of an unbounded set
+    (``||(R_b)_+||``; on a Free block ``||R_b||``). If ``y`` has the right signs, Theorem 1 for an infeasible
+    problem becomes: at every feasible ``X``, ``beta(y) - <Y, F(0)> - sum_j sigma_j(-Y_j) <= sum_b <R_b, X_b>
+    <= sum_b sigma_b(R_b) + sum_b r_b ||X_b||``, with ``sigma_b`` on bounded and ``r_b`` on unbounded blocks.
+    So a block has at least the norm ``gap / sum_b r_b``, where ``gap`` is the left side minus ``sum_b
+    sigma_b(R_b)``. The result is infinite if all ``r_b`` are zero: then ``y`` is a Farkas certificate.
+    """
+    if not np.isfinite(y).all() or not y.any() or np.any(sign_violation(problem, y) > 0.0):
+        return 0.0
+    y = _scaled(y)
+    given, terms = LmiMultipliers(problem, y), problem.beta_terms(y)
+    supports, distances = [0.0], [0.0]
+    for lmi, own in zip(problem.lmis, given.own, strict=True):
+        supports.append(lmi.set.support_upper(-own, np.zeros(lmi.set.shape), 0.0, None)[0])
+    for b, block in enumerate(problem.sets):
+        g, error = given.enclose(b)
+        if not (np.isfinite(g).all() and np.isfinite(error).all()):
+            return 0.0
+        support = block.support_upper(g, error, 0.0, None)[0]
+        if math.isfinite(support) or block.bounded:
+            supports.append(support)
+        else:
+            # All cones here are self-dual: the polar cone is -K. That of the whole space is {0}.
+            apart = norm_upper(g) if block.free else block.distance_upper(-g)
+            distances += [apart, norm_upper(error)]
+    support, distance = float(sum_up(*supports)), float(sum_up(*distances))
+    beta = sum_lower(terms, terms.size * TINY)  # underflow may have taken that much from the products
+    gap = float(difference_down(beta, support))
+    if not (0.0 < gap < math.inf and distance < math.inf):
+        return 0.0
+    return math.nextafter(gap / distance, 0.0) if distance > 0.0 else math.inf
 
 
 def prove_upper_bound(
