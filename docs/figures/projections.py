@@ -38,7 +38,7 @@ def least_variances(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarra
     for r in SIZES:
         W = PCA(r, svd_solver="full").fit(X).components_.T
         plain = min(np.var(scaled[labels == g] @ W, axis=0).sum() for g in groups)
-        fair = FairPCA(n_components=r, tol=1e-5, refine=True).fit(scaled, labels)
+        fair = FairPCA(n_components=r, tol=1e-5, refine=True).fit(scaled, groups=labels)
         rows.append((plain, fair.value_, fair.delta_bounds_[1]))
     return tuple(np.array(rows).T)  # type: ignore[return-value]
 

@@ -20,7 +20,7 @@ sizes = (600, 150, 50)
 X = np.vstack([rng.normal(size=(n, 6)) * s for n, s in zip(sizes, spread, strict=True)])
 group = np.repeat(np.arange(3), sizes)
 
-fair = FairPCA(n_components=2, refine=True).fit(X, group)
+fair = FairPCA(n_components=2, refine=True).fit(X, groups=group)
 print("smallest variance that any group keeps:", fair.value_)
 print("proven upper bound for any two-dimensional projection:", fair.delta_bounds_[1])
 

@@ -41,6 +41,10 @@ class FairPCA(ProvenProjection):
         Maximise the least variance, or minimise the largest loss.
     centring : {"group", "overall"}
         Take variances around the mean of the group, or around the mean of all samples.
+    shrinkage : float, "auto" or None
+        Replace the covariance matrix of every group by a convex combination with a multiple of the identity:
+        with this share, or with that of Ledoit and Wolf. Variances and losses are those of the shrunk
+        matrices.
     solver : str, Path, type or Solver
         As for :func:`sdpfeas.bisect`.
     tol : float
@@ -93,7 +97,7 @@ class FairPCA(ProvenProjection):
     >>> from sklearn.datasets import load_iris
     >>> from sdpfeas.estimators import FairPCA
     >>> X, group = load_iris(return_X_y=True)
-    >>> fair = FairPCA(n_components=1, tol=1e-6).fit(X, group)
+    >>> fair = FairPCA(n_components=1, tol=1e-6).fit(X, groups=group)
     >>> print(round(fair.delta_, 4), fair.worst_group_)
     0.2317 0
     """
@@ -109,6 +113,7 @@ class FairPCA(ProvenProjection):
         n_components: int | None = None,
         aim: Aim = "variance",
         centring: Centring = "group",
+        shrinkage: float | str | None = None,
         solver: Any = "auto",
         tol: float = 1e-3,
         refine: bool = False,
@@ -117,41 +122,69 @@ class FairPCA(ProvenProjection):
         self.n_components = n_components
         self.aim = aim
         self.centring = centring
+        self.shrinkage = shrinkage
         self.solver = solver
         self.tol = tol
         self.refine = refine
         self.time_limit = time_limit
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> FairPCA:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> FairPCA:
         """Compute the projection.
 
         Parameters
         ----------
         X : array_like
             Samples, shape (n_samples, n_features).
-        y : array_like
-            The group of each sample.
+        y : array_like, optional
+            Ignored: the target of a classifier is not the group.
+        groups : array_like
+            The group of each sample. In a pipeline it is routed here after
+            ``FairPCA().set_fit_request(groups=True)``.
+        sample_weight : array_like, optional
+            Weights of the samples: weight 2 is equivalent to repeating a sample, weight 0 to omitting it.
         """
-        samples, index = self.checked_samples(X, y)
-        groups = GroupCovariances(samples, index, self.centring)
-        r = check_components(self.n_components, min(DEFAULT_COMPONENTS, groups.k), groups.k)
-        family = groups.family(r, self.aim)
+        if groups is None:
+            raise ValueError(
+                "FairPCA requires groups, the group of each sample: fit(X, groups=...). In a pipeline, call "
+                "set_fit_request(groups=True) with metadata routing, or pass fairpca__groups without. The "
+                "target y is not taken for the groups."
+            )
+        samples, index, weights = self._weighted_samples(X, groups, sample_weight)
+        covariances = GroupCovariances(
+            samples, index, self.centring, shrinkage=self.shrinkage, weights=weights
+        )
+        r = check_components(self.n_components, min(DEFAULT_COMPONENTS, covariances.k), covariances.k)
+        family = covariances.family(r, self.aim)
         found = bisect(family, self.solver, self.tol, time_limit=self.time_limit)
-        self.take_bracket(found, groups.unit)
-        most = groups.most(r)
+        self._take_bracket(found, covariances.unit)
+        most = covariances.most(r)
         offsets = most if self.aim == "loss" else np.zeros(most.size)
-        objective = MinVarianceObjective(groups, offsets)
+        objective = MinVarianceObjective(covariances, offsets)
         A = objective.initial_projection(r)
         if found.point is not None:
             A = leading_directions(found.point[0], r)
-        self.rounded_value_ = objective.value(A) * groups.unit
+        self.rounded_value_ = objective.value(A) * covariances.unit
         if self.refine:
-            A = refine_projection(objective, A, found.upper - 0.1 * self.tol * abs(found.upper))
-        kept = groups.kept(A)
-        self.value_ = objective.value(A) * groups.unit
-        self.variances_, self.losses_ = kept * groups.unit, (most - kept) * groups.unit
+            target = found.upper - 0.1 * self.tol * abs(found.upper)
+            relaxed = None if found.point is None else found.point[0]
+            A = refine_projection(objective, A, target, relaxed=relaxed)
+        kept = covariances.kept(A)
+        self.value_ = objective.value(A) * covariances.unit
+        self.variances_, self.losses_ = kept * covariances.unit, (most - kept) * covariances.unit
         self.worst_group_ = self.classes_[int(np.argmin(kept - offsets))]
-        size = float(np.max(most)) * groups.unit
+        size = float(np.max(most)) * covariances.unit
         self.relaxation_gap_ = max(self.delta_bounds_[1] - self.value_, 0.0) / size if size > 0.0 else 0.0
-        self.components_ = principal_axes(groups.basis @ A, samples - self.mean_).T
+        self.components_ = principal_axes(covariances.basis @ A, self._spread(samples, weights)).T
         return self

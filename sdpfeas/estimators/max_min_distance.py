@@ -32,9 +32,9 @@ class MaxMinDistance(ProvenProjection):
     n_components : int, optional
         Number of new features; by default the dimension of the span of the centred class means. With fewer
         the method differs from linear discriminant analysis.
-    shrinkage : float, optional
-        Share of the multiple of the identity with the same trace in the pooled within-class scatter; needed
-        if that is singular.
+    shrinkage : float, "auto" or None
+        Share of the multiple of the identity with the same trace in the pooled within-class scatter, or
+        ``"auto"`` for that of Ledoit and Wolf; needed if the scatter is singular.
     solver : str, Path, type or Solver
         As for :func:`sdpfeas.bisect`.
     tol : float
@@ -96,7 +96,7 @@ class MaxMinDistance(ProvenProjection):
     def __init__(
         self,
         n_components: int | None = None,
-        shrinkage: float | None = None,
+        shrinkage: float | str | None = None,
         solver: Any = "auto",
         tol: float = 1e-3,
         refine: bool = False,
@@ -109,7 +109,7 @@ class MaxMinDistance(ProvenProjection):
         self.refine = refine
         self.time_limit = time_limit
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> MaxMinDistance:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> MaxMinDistance:
         """Compute the projection.
 
         Parameters
@@ -118,12 +118,14 @@ class MaxMinDistance(ProvenProjection):
             Samples, shape (n_samples, n_features).
         y : array_like
             One label per sample.
+        sample_weight : array_like, optional
+            Weights of the samples: weight 2 is equivalent to repeating a sample, weight 0 to omitting it.
         """
-        samples, index = self.checked_samples(X, y)
-        white = WhitenedMeans(samples, index, self.shrinkage)
+        samples, index, weights = self._weighted_samples(X, y, sample_weight)
+        white = WhitenedMeans(samples, index, self.shrinkage, weights)
         r = check_components(self.n_components, white.k, white.k)
         found = bisect(white.family(r), self.solver, self.tol, time_limit=self.time_limit)
-        self.take_bracket(found)
+        self._take_bracket(found)
         objective = RatioObjective(white.scatter())
         A: FloatArray = (
             np.eye(white.k)[:, :r] if found.point is None else leading_directions(found.point[0], r)
@@ -131,13 +133,14 @@ class MaxMinDistance(ProvenProjection):
         # The scatter in the objective is the identity, so the ratio is the distance divided by r.
         self.rounded_value_ = r * objective.value(A)
         if self.refine:
-            A = refine_projection(objective, A, (1.0 - 0.1 * self.tol) * found.upper / r)
+            relaxed = None if found.point is None else found.point[0]
+            A = refine_projection(objective, A, (1.0 - 0.1 * self.tol) * found.upper / r, relaxed=relaxed)
         self.value_ = r * objective.value(A)
         distances, _ = objective.values(A)
         pair = int(np.argmin(distances))
         self.worst_pair_ = (self.classes_[objective.first[pair]], self.classes_[objective.second[pair]])
         upper = self.delta_bounds_[1]
         self.relaxation_gap_ = max(upper - self.value_, 0.0) / upper if upper > 0.0 else 0.0
-        turned = principal_axes(A, (samples - self.mean_) @ white.map)
+        turned = principal_axes(A, self._spread(samples, weights) @ white.map)
         self.components_ = (white.map @ turned).T
         return self

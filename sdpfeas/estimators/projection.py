@@ -18,7 +18,7 @@ with extra("wlda", "sdpfeas.estimators"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 
 class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,7 +50,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def checked_samples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[FloatArray, np.ndarray]:
+    def _checked_samples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[FloatArray, np.ndarray]:
         """Validate samples and labels and set ``classes_``, ``mean_`` and ``means_``; called by subclasses.
 
         Returns the samples, and the class of each as an index into ``classes_``.
@@ -67,6 +67,34 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.mean_ = samples.mean(axis=0)
         self.means_ = np.array([samples[index == k].mean(axis=0) for k in range(classes.size)])
         return samples, index
+
+    def _weighted_samples(
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> tuple[FloatArray, np.ndarray, FloatArray | None]:
+        """Validate samples, labels and weights; return samples of positive weight, their classes and weights.
+
+        Sets ``classes_``, and weighted ``mean_`` and ``means_``.
+        """
+        samples, index = self._checked_samples(X, y)
+        if sample_weight is None:
+            return samples, index, None
+        weights = _check_sample_weight(sample_weight, samples, dtype=np.float64)
+        if np.any(weights < 0.0):
+            raise ValueError("sample_weight holds negative numbers; 0 leaves a sample out")
+        keep = weights > 0.0
+        samples, index, weights = samples[keep], index[keep], weights[keep]
+        gone = np.setdiff1d(np.arange(self.classes_.size), index)
+        if gone.size:
+            raise ValueError(f"no sample of class {self.classes_[gone[0]]} has a positive weight")
+        self.mean_ = np.average(samples, axis=0, weights=weights)
+        own = [index == g for g in range(self.classes_.size)]
+        self.means_ = np.array([np.average(samples[k], axis=0, weights=weights[k]) for k in own])
+        return samples, index, weights
+
+    def _spread(self, samples: FloatArray, weights: FloatArray | None) -> FloatArray:
+        """Return the centred samples, multiplied by the roots of their weights."""
+        spread = samples - self.mean_
+        return spread if weights is None else np.sqrt(weights)[:, None] * spread
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Project samples.
@@ -111,7 +139,7 @@ class ProvenProjection(LinearProjection):
     reason_: str
     history_: tuple[Step, ...]
 
-    def take_bracket(self, found: BisectionResult, unit: float = 1.0) -> None:
+    def _take_bracket(self, found: BisectionResult, unit: float = 1.0) -> None:
         """Set the attributes that describe the result of a search; called by subclasses.
 
         ``unit`` is a power of two that converts values to the units of the data. A bound that it rounds is

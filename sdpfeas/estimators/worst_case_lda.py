@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import _check_sample_weight
 
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.drivers.bracket import BisectionResult, relative_gap
@@ -167,10 +166,7 @@ class WorstCaseLDA(ProvenProjection):
         """
         if self.refine not in (True, False, "auto"):
             raise ValueError(f"refine must be True, False or 'auto', got {self.refine!r}")
-        samples, index = self.checked_samples(X, y)
-        weights = None
-        if sample_weight is not None:
-            samples, index, weights = self._weighted(samples, index, sample_weight)
+        samples, index, weights = self._weighted_samples(X, y, sample_weight)
         lone = self.classes_[np.bincount(index) == 1]
         if lone.size:
             names = ", ".join(map(str, lone[:5])) + (", …" if lone.size > 5 else "")
@@ -188,7 +184,7 @@ class WorstCaseLDA(ProvenProjection):
         self.notes_ = family.notes
         for message, category in _warnings(family, found):
             warnings.warn(message, category, stacklevel=2)
-        self.take_bracket(found)
+        self._take_bracket(found)
         classes = ClassScatter.from_samples(
             samples, index, scatter=self.scatter, shrinkage=self.shrinkage, weights=weights
         )
@@ -196,26 +192,8 @@ class WorstCaseLDA(ProvenProjection):
         objective = RatioObjective(
             classes, ZERO_SCATTER_SHARE if degenerate else 0.0, bounded=math.isfinite(found.lower)
         )
-        spread = (samples - self.mean_) * (1.0 if weights is None else np.sqrt(weights)[:, None])
-        self._take_projection(objective, family, found, spread)
+        self._take_projection(objective, family, found, self._spread(samples, weights))
         return self
-
-    def _weighted(
-        self, samples: FloatArray, index: np.ndarray, sample_weight: ArrayLike
-    ) -> tuple[FloatArray, np.ndarray, FloatArray]:
-        """Return the samples of positive weight, their classes and weights; sets weighted means."""
-        weights = _check_sample_weight(sample_weight, samples, dtype=np.float64)
-        if np.any(weights < 0.0):
-            raise ValueError("sample_weight holds negative numbers; 0 leaves a sample out")
-        keep = weights > 0.0
-        samples, index, weights = samples[keep], index[keep], weights[keep]
-        gone = np.setdiff1d(np.arange(self.classes_.size), index)
-        if gone.size:
-            raise ValueError(f"no sample of class {self.classes_[gone[0]]} has a positive weight")
-        self.mean_ = np.average(samples, axis=0, weights=weights)
-        own = [index == g for g in range(self.classes_.size)]
-        self.means_ = np.array([np.average(samples[k], axis=0, weights=weights[k]) for k in own])
-        return samples, index, weights
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class with the nearest mean in the projection.

@@ -331,13 +331,13 @@ def _shrunk(factors: Sequence[FloatArray], counts: np.ndarray, shrinkage: float 
     for f, n in zip(factors, counts, strict=True):
         k = f.shape[1]
         covariance = symmetrize(f.T @ f) / n
-        share = _share(f, shrinkage)
+        share = shrinkage_share(f, shrinkage)
         target = float(np.trace(covariance)) / k * np.eye(k)
         out.append((1.0 - share) * covariance + share * target)
     return np.array(out)
 
 
-def _share(f: FloatArray, shrinkage: float | str) -> float:
+def shrinkage_share(f: FloatArray, shrinkage: float | str) -> float:
     """Return the weight of the identity: the given share, or that of Ledoit and Wolf."""
     if shrinkage == "auto":
         if f.shape[0] < 2:

@@ -16,13 +16,12 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.families.class_scatter import RANK_TOLERANCE, ClassScatter
+from sdpfeas.families.class_scatter import RANK_TOLERANCE, ClassScatter, shrinkage_share
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.families.parametric_family import Family
 from sdpfeas.families.wlda import NamedData, distinct_names
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows import PairwiseDifference, Rows
-from sdpfeas.problem.validation import finite_number
 
 #: Largest exponent of variances in the units of the data, so that neither their sums nor small shares leave
 #: the range.
@@ -41,10 +40,18 @@ class GroupCovariances:
     each group an array F with covariance matrix ``F'F``.
     """
 
-    def __init__(self, X: ArrayLike, groups: ArrayLike, centring: Centring = "group") -> None:
+    def __init__(
+        self,
+        X: ArrayLike,
+        groups: ArrayLike,
+        centring: Centring = "group",
+        *,
+        shrinkage: float | str | None = None,
+        weights: FloatArray | None = None,
+    ) -> None:
         if centring not in ("group", "overall"):
             raise ProblemError(f"centring must be 'group' or 'overall', got {centring!r}")
-        scatter = ClassScatter.from_samples(X, groups)
+        scatter = ClassScatter.from_samples(X, groups, shrinkage=shrinkage, weights=weights)
         self.basis, self.labels = scatter.basis, scatter.labels
         exponent = 2 * (math.frexp(scatter.scale)[1] - 1)
         if abs(exponent) > MAX_VARIANCE_EXPONENT:
@@ -54,9 +61,11 @@ class GroupCovariances:
         self.unit = math.ldexp(1.0, -exponent)
         factors = scatter.factors
         if centring == "overall":
-            factors = tuple(np.vstack([f, m]) for f, m in zip(factors, scatter.means, strict=True))
+            sizes = np.bincount(np.unique(groups, return_inverse=True)[1], weights)
+            means = scatter.means - np.average(scatter.means, axis=0, weights=sizes)
+            factors = tuple(np.vstack([f, m]) for f, m in zip(factors, means, strict=True))
         self.factors = factors
-        self._scatter = replace(scatter, factors=factors)
+        self._scatter = replace(scatter, factors=factors, covariances=None)
 
     @property
     def k(self) -> int:
@@ -87,21 +96,29 @@ class GroupCovariances:
 class WhitenedMeans:
     """Class means in coordinates in which the pooled within-class scatter is the identity.
 
-    ``shrinkage`` is the share of a multiple of the identity in that scatter. ``map`` maps centred samples to
-    the coordinates of the span of the means, shape (features, coordinates).
+    ``shrinkage`` is the share of a multiple of the identity in that scatter, or ``"auto"``. ``map`` maps
+    centred samples to the coordinates of the span of the means, shape (features, coordinates).
     """
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, shrinkage: float | None = None) -> None:
-        share = 0.0 if shrinkage is None else finite_number(shrinkage, "shrinkage")
-        if not 0.0 <= share <= 1.0:
-            raise ProblemError(f"shrinkage must be a number between 0 and 1, or None; got {shrinkage!r}")
-        scatter = ClassScatter.from_samples(X, y, scatter="sum")
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        shrinkage: float | str | None = None,
+        weights: FloatArray | None = None,
+    ) -> None:
+        if shrinkage == "auto" and weights is not None:
+            raise ProblemError("shrinkage='auto' does not support weights; give a number")
+        scatter = ClassScatter.from_samples(X, y, scatter="sum", weights=weights)
+        share = 0.0 if shrinkage is None else shrinkage_share(np.concatenate(scatter.factors), shrinkage)
         if share == 0.0 and scatter.within_rank() < scatter.k:
             raise ProblemError(
                 f"the pooled within-class scatter has rank {scatter.within_rank()} of {scatter.k}, so it "
                 "cannot be whitened: give shrinkage, or keep fewer principal components"
             )
-        stack = np.concatenate(scatter.factors) / math.sqrt(np.shape(X)[0])
+        stack = np.concatenate(scatter.factors) / math.sqrt(
+            np.shape(X)[0] if weights is None else float(np.sum(weights))
+        )
         floor = math.sqrt(share * float(np.sum(stack * stack)) / scatter.k) * np.eye(scatter.k)
         triangle = scipy.linalg.qr(np.concatenate([math.sqrt(1.0 - share) * stack, floor]), mode="r")[0]
         triangle = triangle[: scatter.k]
@@ -149,7 +166,7 @@ class DistanceOptions(NamedData):
     """Parameters of max-min distance analysis on a named data set."""
 
     n_components: int = 2
-    shrinkage: float | None = None
+    shrinkage: float | str | None = None
 
 
 class FairPcaProblems(Family):

@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("sklearn", minversion="1.6")
 
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from wlda_data import blobs
 
@@ -28,7 +32,28 @@ from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.families.projection_problems import GroupCovariances
 
 
-@parametrize_with_checks([FairPCA(), MaxMinDistance(shrinkage=0.1)])
+class TargetAsGroup(FairPCA):
+    """Fair PCA with the target as the group, since the checks of scikit-learn pass nothing else."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        return super().fit(X, groups=y, sample_weight=sample_weight)
+
+
+def not_unique(estimator: Any) -> dict[str, str]:
+    if not isinstance(estimator, FairPCA):
+        return {}
+    reason = "a group of the check has one distinct sample, so that every projection keeps variance zero"
+    return {"check_sample_weight_equivalence_on_dense_data": reason}
+
+
+@parametrize_with_checks([TargetAsGroup(), MaxMinDistance(shrinkage=0.1)], expected_failed_checks=not_unique)
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -69,7 +94,7 @@ def test_fair_pca_by_its_definition(
     X, y = blobs(seed, groups, features, samples=features + 3)
     rng = np.random.default_rng(seed)
     X = scale * X * np.exp(rng.uniform(-1, 1, features))
-    fair = FairPCA(n_components=max(1, features - 2), aim=aim, refine=refine).fit(X, y)
+    fair = FairPCA(n_components=max(1, features - 2), aim=aim, refine=refine).fit(X, groups=y)
     check_fair(fair, X, y)
     # No projection that anybody draws is above the bound.
     for _ in range(20):
@@ -86,7 +111,7 @@ def test_fairness_is_what_pca_lacks() -> None:
     many = rng.standard_normal((200, 3)) * [3.0, 1.0, 0.1]
     few = rng.standard_normal((40, 3)) * [0.1, 1.0, 2.0]
     X, y = np.concatenate([many, few]), np.repeat(["many", "few"], [200, 40])
-    fair = FairPCA(n_components=1, tol=1e-6, refine=True).fit(X, y)
+    fair = FairPCA(n_components=1, tol=1e-6, refine=True).fit(X, groups=y)
     plain = kept_by_definition(X, y, PCA(1).fit(X).components_.T)
     assert fair.value_ > 3.0 * np.min(plain)
     # Two groups: the relaxation is tight.
@@ -96,7 +121,7 @@ def test_fairness_is_what_pca_lacks() -> None:
 def test_losses_of_groups_that_agree_are_zero() -> None:
     X, _ = blobs(3, classes=1, features=4, samples=20)
     both = np.concatenate([X, X])
-    fair = FairPCA(n_components=2, aim="loss").fit(both, np.repeat([0, 1], 20))
+    fair = FairPCA(n_components=2, aim="loss").fit(both, groups=np.repeat([0, 1], 20))
     assert fair.delta_bounds_[0] == pytest.approx(0.0, abs=1e-8)
     assert fair.value_ == pytest.approx(0.0, abs=1e-8)
     assert fair.relaxation_gap_ < 1e-8
@@ -104,7 +129,7 @@ def test_losses_of_groups_that_agree_are_zero() -> None:
 
 def test_centring() -> None:
     X, y = blobs(1, classes=2, features=3, samples=30)
-    apart, overall = (FairPCA(n_components=1, centring=c).fit(X, y) for c in ("group", "overall"))
+    apart, overall = (FairPCA(n_components=1, centring=c).fit(X, groups=y) for c in ("group", "overall"))
     assert overall.delta_ > apart.delta_
     W = overall.components_.T
     kept = [np.mean(((X[y == g] - X.mean(axis=0)) @ W) ** 2) for g in (0, 1)]
@@ -113,7 +138,7 @@ def test_centring() -> None:
 
 def test_fair_pca_of_wide_data() -> None:
     X, y = blobs(5, classes=3, features=60, samples=6)
-    fair = FairPCA(n_components=3).fit(X, y)
+    fair = FairPCA(n_components=3).fit(X, groups=y)
     check_fair(fair, X, y)
     assert fair.transform(X).shape == (18, 3)
 
@@ -127,6 +152,63 @@ def test_the_gradient_of_refinement() -> None:
     _, G = objective.smoothed(A, 10.0)
     ends = [objective.smoothed(A + h * D, 10.0)[0] for h in (1e-6, -1e-6)]
     assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(float(np.vdot(G, D)), rel=1e-5)
+
+
+def test_groups_are_required_and_are_not_the_target() -> None:
+    X, y = blobs(3, classes=2, features=4)
+    with pytest.raises(ValueError, match="FairPCA requires groups"):
+        FairPCA().fit(X, y)
+    with pytest.raises(ValueError, match="FairPCA requires groups"):
+        make_pipeline(FairPCA(), LogisticRegression()).fit(X, y)
+    groups = np.arange(y.size) % 2
+    model = make_pipeline(FairPCA(), LogisticRegression()).fit(X, y, fairpca__groups=groups)
+    alone = FairPCA().fit(X, groups=groups)
+    np.testing.assert_array_equal(model[0].components_, alone.components_)
+    assert not np.allclose(alone.variances_, FairPCA().fit(X, groups=y).variances_)
+
+
+def test_groups_are_routed_through_pipelines_and_searches() -> None:
+    X, y = blobs(3, classes=2, features=4, samples=15)
+    groups = np.array(["a", "b", "c"])[np.arange(y.size) % 3]
+    with config_context(enable_metadata_routing=True):
+        fair = FairPCA().set_fit_request(groups=True)
+        model = make_pipeline(fair, LogisticRegression())
+        model.fit(X, y, groups=groups)
+        assert model[0].classes_.tolist() == ["a", "b", "c"]
+        search = GridSearchCV(model, {"fairpca__n_components": [1, 2]}, cv=2, error_score="raise")
+        search.fit(X, y, groups=groups)
+        assert search.best_estimator_[0].classes_.tolist() == ["a", "b", "c"]
+        with pytest.raises(ValueError, match="FairPCA requires groups"):
+            model.fit(X, y)
+
+
+@pytest.mark.parametrize("centring", ["group", "overall"])
+def test_weights_repeat_samples(centring: Any) -> None:
+    X, y = blobs(6, classes=3, features=4)
+    weights = np.random.default_rng(0).integers(0, 4, y.size)
+    weights[[0, 8, 16]] = 2
+    repeated = np.repeat(X, weights, axis=0), np.repeat(y, weights)
+    fair = FairPCA(centring=centring).fit(X, groups=y, sample_weight=weights)
+    again = FairPCA(centring=centring).fit(repeated[0], groups=repeated[1])
+    np.testing.assert_allclose(fair.variances_, again.variances_, rtol=1e-2)
+    assert fair.delta_ == pytest.approx(again.delta_, rel=2e-3)
+    pairs = MaxMinDistance(n_components=1).fit(X, y, sample_weight=weights)
+    assert pairs.delta_ == pytest.approx(MaxMinDistance(n_components=1).fit(*repeated).delta_, rel=2e-3)
+
+
+def test_shrinkage_of_groups_and_of_the_pooled_scatter() -> None:
+    X, y = blobs(7, classes=3, features=5)
+    variance = np.array([np.trace(np.cov(X[y == g].T, bias=True)) for g in range(3)])
+    fair = FairPCA(n_components=2, shrinkage=1.0).fit(X, groups=y)
+    np.testing.assert_allclose(fair.variances_, 0.4 * variance, rtol=1e-9)
+    FairPCA(shrinkage="auto").fit(X, groups=y)
+    wide, y = blobs(7, classes=3, features=40)
+    assert MaxMinDistance(n_components=1, shrinkage="auto").fit(wide, y).value_ > 0.0
+
+
+def test_helpers_are_not_completed() -> None:
+    public = {name for name in dir(FairPCA()) if not name.startswith("_")}
+    assert not public & {"checked_samples", "take_bracket"}
 
 
 # ---------------------------------------------------------------- max-min distance
@@ -199,14 +281,14 @@ def test_equal_means_give_zero() -> None:
 @pytest.mark.parametrize(
     ("estimator", "words"),
     [
-        (FairPCA(aim="mean"), "aim must be"),
-        (FairPCA(centring="none"), "centring must be"),
-        (FairPCA(n_components=0), "positive integer"),
-        (FairPCA(n_components=9), "no more dimensions"),
+        (TargetAsGroup(aim="mean"), "aim must be"),
+        (TargetAsGroup(centring="none"), "centring must be"),
+        (TargetAsGroup(n_components=0), "positive integer"),
+        (TargetAsGroup(n_components=9), "no more dimensions"),
         (MaxMinDistance(n_components=3), "no more dimensions"),
         (MaxMinDistance(shrinkage=2.0), "shrinkage"),
-        (MaxMinDistance(shrinkage="auto"), "shrinkage"),
-        (FairPCA(tol=-1.0), "tol"),
+        (MaxMinDistance(shrinkage="most"), "shrinkage"),
+        (TargetAsGroup(tol=-1.0), "tol"),
     ],
 )
 def test_bad_parameters_are_refused(estimator: Any, words: str) -> None:
@@ -217,7 +299,7 @@ def test_bad_parameters_are_refused(estimator: Any, words: str) -> None:
 def test_running_out_of_time_is_told() -> None:
     X, y = blobs(0, classes=4, features=30, samples=40)
     with pytest.warns(ConvergenceWarning, match="only found to lie in"):
-        fair = FairPCA(n_components=3, tol=1e-9, time_limit=1e-6).fit(X, y)
+        fair = FairPCA(n_components=3, tol=1e-9, time_limit=1e-6).fit(X, groups=y)
     assert fair.components_.shape == (3, 30)
 
 
@@ -232,12 +314,12 @@ def test_variances_that_are_no_numbers_are_refused(scale: float) -> None:
     """They were infinite, or zero with a proof."""
     X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
     with pytest.raises(ProblemError, match="scale the samples"):
-        FairPCA(n_components=1).fit(scale * X, y)
+        FairPCA(n_components=1).fit(scale * X, groups=y)
 
 
 def test_bounds_among_the_smallest_numbers_are_rounded_outwards() -> None:
     model = FairPCA()
     low, high, unit = 1.0 + 2.0**-52, 1.0 + 2.0**-51, 2.0**-1040
-    model.take_bracket(BisectionResult(low, high, None, None, (), True, True, ""), unit)
+    model._take_bracket(BisectionResult(low, high, None, None, (), True, True, ""), unit)
     below, above = (Fraction(end) for end in model.delta_bounds_)
     assert below < Fraction(low) * Fraction(unit) < Fraction(high) * Fraction(unit) < above
