@@ -1,4 +1,4 @@
-"""The auditor over 20,000 proofs of the verifier, from all generators of the tests.
+"""20,000 proofs of the verifier, from all generators of the tests, certified and checked.
 
 ``make fuzz``, or ``SDPFEAS_AUDITS=20000 pytest -m slow tests/certifier/test_many_verdicts.py``.
 """
@@ -60,6 +60,8 @@ def audit_some(count: int, first: int = 0) -> Counter[str]:
                 finding = audited(check)
                 assert finding.finding is not Finding.REFUTED, (seed, mode, check.explain(), finding)
                 found[f"{check.proof} {finding.finding.value}"] += 1
+                if finding.finding is not Finding.CONFIRMED:
+                    print(f"seed {seed}, {check.verdict}, {problem.sets}: {finding.reason}")
                 if found.total() >= count:
                     return found
     raise AssertionError("unreachable")
@@ -72,7 +74,7 @@ def confirmed(found: Counter[str]) -> float:
 
 def test_a_hundred_proofs_are_audited() -> None:
     """None is refuted, and nearly all are confirmed."""
-    assert confirmed(audit_some(100)) > 0.95
+    assert confirmed(audit_some(100)) > 0.98
 
 
 @pytest.mark.slow
@@ -80,4 +82,4 @@ def test_twenty_thousand_proofs_are_audited() -> None:
     """The same, of as many as ``SDPFEAS_AUDITS`` says."""
     found = audit_some(int(os.environ.get("SDPFEAS_AUDITS", "20000")), first=1)
     print(dict(found))
-    assert confirmed(found) > 0.95
+    assert confirmed(found) > 0.995
