@@ -168,7 +168,7 @@ class ProofListener(Listener):
     def __call__(self, progress: Progress) -> bool:
         """Attempt a proof if it is due; True stops the backend."""
         point, y = progress.point, progress.certificate
-        if point is None or y is None:
+        if point is None or y is None or not all(np.isfinite(part).all() for part in (*point, y)):
             return self._bracket.closed
         tolerances = self._estimated_tolerances(progress)
         self._interior |= {least: (point, y) for least in INTERIOR_TOLERANCES if tolerances >= least}
@@ -308,6 +308,8 @@ class CertifiedProgram:
     def _combine(self, found: Evidence, interior: list[Evidence]) -> None:
         """Prove ends that are not close from convex combinations with strictly feasible evidence."""
         bracket = self.bracket
+        if not all(np.isfinite(part).all() for part in (*found[0], found[1])):
+            return
         value, width = value_and_width(self._program, found[0], bracket)
         for inner, _ in interior:
             if not value - bracket.lower <= width:
@@ -392,10 +394,11 @@ def combined_points(problem: FeasibilityProblem, found: Point, interior: Point) 
     near = found if moved is None else moved
     outside = 0.0
     try:
-        for block, x, z in zip(problem.sets, near, interior, strict=True):
-            if not block.free:
-                deep = block.depth(z)
-                outside = max(outside, -block.depth(x) / deep if deep > 0.0 else math.inf)
+        with np.errstate(all="ignore"):
+            for block, x, z in zip(problem.sets, near, interior, strict=True):
+                if not block.free:
+                    deep = block.depth(z)
+                    outside = max(outside, -block.depth(x) / deep if deep > 0.0 else math.inf)
     except np.linalg.LinAlgError:
         return
     for weight in _weights(outside):
