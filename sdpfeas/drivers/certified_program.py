@@ -366,7 +366,7 @@ class CertifiedProgram:
         settings, bracket = self._settings, self.bracket
         if bracket.closed or not settings.automatic or not fits(self._problem):
             return
-        with limited(settings.deadline):
+        with limited(settings.deadline), np.errstate(all="ignore"):
             tolerances = MULTIPRECISION_SHARE * bracket.tol, MULTIPRECISION_SHARE * bracket.absolute_tol
             backend: Any = find_solver(MULTIPRECISION).make()  # imports python-flint only now
             found = backend.rational_bounds(self._program, *tolerances)
@@ -460,8 +460,10 @@ def program_on_face(
             if state.contradiction or not len(state.chain):
                 return None
             faces = state.faces
+        if faces.problem is not problem:
+            return None  # LMIs or vector cones were rewritten as rows
         with suppress(NotReduced):
             reduction, terms = faces.reduction, faces.terms(program.objective)
-            if reduction is not None and reduction.original is problem and terms is not None:
+            if reduction is not None and terms is not None:
                 return reduction, ConicProgram(reduction.problem, terms)
     return None

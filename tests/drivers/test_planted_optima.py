@@ -54,7 +54,8 @@ def planted(rng: np.random.Generator) -> tuple[sf.FeasibilityProblem, sf.Objecti
     loose = rng.random(m) < 0.4
     upper[loose & (y >= 0.0)] = np.inf
     lower[loose & (y <= 0.0)] = -np.inf
-    terms = [-s - np.tensordot(y, a, 1) for s, a in zip(slack, rows, strict=True)]
+    # In one unit, so that no number is rounded: else y need not be dual feasible.
+    terms = [-unit * s - np.tensordot(y, a, 1) for s, a in zip(slack, rows, strict=True)]
     best = sum((np.sum(exact(c) * exact(x)) for c, x in zip(terms, point, strict=True)), Fraction(0))
     stored = [sp.csr_array(a.reshape(m, -1)) if rng.random() < 0.5 else a for a in rows]
     problem = sf.FeasibilityProblem(sets, stored, lower, upper)
