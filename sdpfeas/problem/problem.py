@@ -20,10 +20,11 @@ from sdpfeas.notebook import Card
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray, Triangle
+from sdpfeas.numerics.rounding import norm_upper, product_up
 from sdpfeas.problem.conic_form import ConicForm, conic_form
 from sdpfeas.problem.lmi import LMI, checked_lmis, lmi_fact, split_multipliers, symmetric_multipliers
 from sdpfeas.problem.problem_file import load_problem, save_problem
-from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, lift
+from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, distinct, lift, padded_rows
 from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
 from sdpfeas.problem.reductions.row_scaling import RowScaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
@@ -444,6 +445,54 @@ class FeasibilityProblem:
         rows = [rows.select(index) if index.size else None for rows in self.rows]
         return FeasibilityProblem(
             self.sets, rows, self.lower[index], self.upper[index], names, self.block_names, self.lmis
+        )
+
+    def bounded(self, norm: float) -> FeasibilityProblem:
+        """Return the problem with additional rows that bound every block in an unbounded set.
+
+        A block in a cone gets the row ``<I, X_b> <= norm·||I||``, a Free block the rows ``-norm <= x_i <=
+        norm``. Every point whose blocks have Frobenius norms up to ``norm`` satisfies them. So if the
+        returned problem is infeasible, no feasible point of this one has a norm up to ``norm``; if it is
+        feasible, its points are points of this problem.
+
+        Parameters
+        ----------
+        norm : float
+            A positive number.
+        """
+        if not 0.0 < norm < np.inf:
+            raise ProblemError(f"the bound of the norm must be positive and finite, got {norm!r}")
+        starts, tails, lower, upper, names = [self.m], list[Any](), list[float](), list[float](), list[str]()
+        for b, block in enumerate(self.sets):
+            shown = self.block_name(b)
+            own = None
+            if block.free:
+                own = sp.eye_array(block.n, format="csr")
+                lower += block.n * [-float(norm)]
+                upper += block.n * [float(norm)]
+                names += [f"bound of {shown}[{i}]" for i in range(block.n)]
+            elif not block.bounded:
+                unit = block.identity()
+                own = sp.csr_array(unit.reshape(1, -1))
+                lower.append(-np.inf)
+                upper.append(float(product_up(norm_upper(unit), float(norm))))
+                names.append(f"bound of {shown}")
+            tails.append(own)
+            starts.append(starts[-1] + (0 if own is None else own.shape[0]))
+        if starts[-1] == self.m:
+            return self
+        rows = [
+            padded_rows(old, block, self.m, starts[-1], starts[b], tails[b])
+            for b, (block, old) in enumerate(zip(self.sets, self.rows, strict=True))
+        ]
+        return FeasibilityProblem(
+            self.sets,
+            rows,
+            np.concatenate([self.lower, lower]),
+            np.concatenate([self.upper, upper]),
+            None if self.row_names is None else [*self.row_names, *distinct(names, list(self.row_names))],
+            self.block_names,
+            self.lmis,
         )
 
     def save(self, path: str | PathLike[str]) -> None:

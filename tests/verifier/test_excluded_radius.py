@@ -231,3 +231,42 @@ def test_the_reason_rounds_the_radius_down():
     assert "up to 2.9e+09 exists" in with_excluded_radius(check, 2.999e9).reason
     assert with_excluded_radius(check, 5.0).reason == check.reason
     assert with_excluded_radius(check, 5.0).excluded_radius == 5.0
+
+
+# ---------------------------------------------------------------- a bound of the norm as rows
+
+
+@pytest.mark.parametrize("form", [as_rows, as_lmis])
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_unstable_systems_are_infeasible_within_a_bound(n, form):
+    problem = form(unstable(np.random.default_rng([32, n]), n)).bounded(1e6)
+    result = sf.solve(problem, rigorous=True)
+    assert result.verdict == "infeasible"
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_the_bound_admits_every_point_of_that_norm(mix):
+    rng = np.random.default_rng([11, MIXES.index(mix)])
+    case = planted.feasible(rng, planted.set_mixes(1)[mix], bounds="inequality")
+    assert case.point is not None
+    within = case.problem.bounded(norm(case.problem, case.point) * (1.0 + 1e-12) or 1.0)
+    values = within.apply(case.point)
+    assert np.all(within.lower <= values)
+    assert np.all(values <= within.upper)
+    assert np.array_equal(within.apply(case.point)[: case.problem.m], case.problem.apply(case.point))
+    assert within.lmis == case.problem.lmis
+    assert (within is case.problem) == all(block.bounded for block in within.sets)
+
+
+def test_the_bound_is_tight_up_to_the_degree_and_rows_are_named():
+    builder = sf.ProblemBuilder()
+    builder.block("X", sf.PSD(4))
+    builder.block("x", sf.Free(2))
+    builder.row("bound of X", {"X": np.eye(4)}, lower=3.0)
+    within = builder.build().bounded(1.0)
+    assert within.row_names == ("bound of X", "bound of X'", "bound of x[0]", "bound of x[1]")
+    assert within.upper[1] == pytest.approx(2.0)
+    assert sf.solve(within, rigorous=True).verdict == "infeasible"
+    for wrong in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(sf.ProblemError):
+            builder.build().bounded(wrong)

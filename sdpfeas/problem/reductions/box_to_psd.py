@@ -123,7 +123,7 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
         name = str(b) if problem.block_names is None else problem.block_names[b]
         if not block.bounded:
             sets.append(block)
-            rows.append(_padded(old, block, problem.m, total))
+            rows.append(padded_rows(old, block, problem.m, total))
             block_names.append(name)
             continue
         if not old.empty and block.lower != 0.0:
@@ -135,7 +135,7 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
         no_trace = [entries] if block.trace is None else [entries, sp.csr_array((1, width))]
         for parts, original in ((with_trace, old), (no_trace, untouched)):
             sets.append(PSD(block.n))
-            rows.append(_padded(original, block, problem.m, total, start, sp.vstack(parts)))
+            rows.append(padded_rows(original, block, problem.m, total, start, sp.vstack(parts)))
         where.append((b, len(sets) - 2, start))
         block_names += distinct([f"{name} - lower", f"upper - {name}"], [*block_names, *taken])
         i, j = np.triu_indices(block.n)
@@ -178,7 +178,7 @@ def distinct(fresh: list[str], taken: list[str]) -> list[str]:
     return out
 
 
-def _padded(
+def padded_rows(
     old: Rows,
     block: BlockSet,
     m: int,
