@@ -16,6 +16,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+import sdpfeas as sf
 from benchmarks.paper.methods import METHODS, Fit, Fitted
 from benchmarks.paper.protocol import Task
 from benchmarks.paper.targets import TARGETS
@@ -81,7 +82,11 @@ def main(
     print(f"| data | c | r | bound | WLDA | gap | search, refinement (s) | {' | '.join(rivals)} | |")
     print("|---" * (8 + len(rivals)) + "|")
     for name in data.split(",") if data else known:
-        sample = known[name].sample(0)
+        try:
+            sample = known[name].sample(0)
+        except sf.SdpfeasError as error:
+            print(error, file=sys.stderr)
+            continue
         classes = ClassScatter.from_samples(sample.X, sample.y)
         objective = RatioObjective(classes)
         for r in dimensions(min(classes.c - 1, classes.k)):

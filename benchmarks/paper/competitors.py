@@ -383,7 +383,8 @@ class ZhangSDP(LinearProjection):
         _, vec = eigh(Z * powers[:, None] * powers)
         A = vec[:, ::-1][:, :r]
         self.ratio_ = objective.value(A)
-        self.components_ = principal_axes(classes.basis @ A, samples - self.mean_).T
+        W = classes.basis @ A
+        self.components_ = principal_axes(W, self._projected(samples, W)).T
         return self
 
     def _dinkelbach(self, step: _DinkelbachStep) -> FloatArray:
@@ -579,7 +580,8 @@ class ZhangSOCP(LinearProjection):
                 break
         else:
             warnings.warn(f"no convergence in {self.max_iter} sweeps", ConvergenceWarning, stacklevel=2)
-        self.components_ = principal_axes(objective.basis @ W, samples - self.mean_).T
+        W = objective.basis @ W
+        self.components_ = principal_axes(W, self._projected(samples, W)).T
         return self
 
 

@@ -186,5 +186,6 @@ class FairPCA(ProvenProjection):
         self.worst_group_ = self.classes_[int(np.argmin(kept - offsets))]
         size = float(np.max(most)) * covariances.unit
         self.relaxation_gap_ = max(self.delta_bounds_[1] - self.value_, 0.0) / size if size > 0.0 else 0.0
-        self.components_ = principal_axes(covariances.basis @ A, self._spread(samples, weights)).T
+        W = covariances.basis @ A
+        self.components_ = principal_axes(W, self._projected(samples, W, weights)).T
         return self

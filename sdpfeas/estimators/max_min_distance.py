@@ -141,6 +141,6 @@ class MaxMinDistance(ProvenProjection):
         self.worst_pair_ = (self.classes_[objective.first[pair]], self.classes_[objective.second[pair]])
         upper = self.delta_bounds_[1]
         self.relaxation_gap_ = max(upper - self.value_, 0.0) / upper if upper > 0.0 else 0.0
-        turned = principal_axes(A, self._spread(samples, weights) @ white.map)
+        turned = principal_axes(A, self._projected(samples, white.map @ A, weights))
         self.components_ = (white.map @ turned).T
         return self

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bracket import BisectionResult, Step
 from sdpfeas.extras import extra
+from sdpfeas.families.class_scatter import STRIP_ROWS
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.validation import require_doubles
 
@@ -91,10 +92,12 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.means_ = np.array([np.average(samples[k], axis=0, weights=weights[k]) for k in own])
         return samples, index, weights
 
-    def _spread(self, samples: FloatArray, weights: FloatArray | None) -> FloatArray:
-        """Return the centred samples, multiplied by the roots of their weights."""
-        spread = samples - self.mean_
-        return spread if weights is None else np.sqrt(weights)[:, None] * spread
+    def _projected(self, samples: FloatArray, W: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+        """Return the centred and projected samples, multiplied by the roots of their weights."""
+        strips = range(0, samples.shape[0], STRIP_ROWS)
+        parts = [(samples[i : i + STRIP_ROWS] - self.mean_) @ W for i in strips]
+        projected = np.concatenate(parts)
+        return projected if weights is None else np.sqrt(weights)[:, None] * projected
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Project samples.
@@ -159,13 +162,14 @@ class ProvenProjection(LinearProjection):
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
-def principal_axes(W: FloatArray, X: FloatArray) -> FloatArray:
+def principal_axes(W: FloatArray, projected: FloatArray) -> FloatArray:
     """Rotate orthonormal columns within their span such that the projected samples are uncorrelated.
 
     Distances between projected samples do not change. Order and signs of the columns become unique.
     """
-    size = float(np.max(np.abs(X), initial=0.0)) or 1.0
-    _, _, right = np.linalg.svd((X / size) @ W, full_matrices=True)
+    size = float(np.max(np.abs(projected), initial=0.0)) or 1.0
+    # Fewer samples than columns have no unique axes; the full matrix completes them.
+    _, _, right = np.linalg.svd(projected / size, full_matrices=projected.shape[0] < projected.shape[1])
     turned = W @ right.T
     largest = turned[np.argmax(np.abs(turned), axis=0), np.arange(turned.shape[1])]
     return np.asarray(turned * np.where(largest < 0.0, -1.0, 1.0))

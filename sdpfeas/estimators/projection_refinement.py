@@ -325,4 +325,4 @@ def _compressed(factor: FloatArray) -> FloatArray:
     """Return a factor with the same Gram matrix and at most as many rows as columns."""
     if factor.shape[0] <= factor.shape[1]:
         return factor
-    return np.asarray(scipy.linalg.qr(factor, mode="r")[0][: factor.shape[1]])
+    return np.asarray(np.linalg.qr(factor, mode="r"))

@@ -171,28 +171,25 @@ class WorstCaseLDA(ProvenProjection):
         if lone.size:
             names = ", ".join(map(str, lone[:5])) + (", …" if lone.size > 5 else "")
             warnings.warn(f"classes with one sample have no scatter: {names}", UserWarning, stacklevel=2)
-        family = WLDA.from_data(
+        classes = ClassScatter.from_samples(
             samples,
             self.classes_[index],
-            self.n_components,
-            formulation=self.formulation,
             scatter=self.scatter,
             shrinkage=self.shrinkage,
             weights=weights,
         )
+        family = WLDA(classes, self.n_components, self.formulation)
         found = bisect(family, self.solver, self.tol, time_limit=self.time_limit)
         self.notes_ = family.notes
         for message, category in _warnings(family, found):
             warnings.warn(message, category, stacklevel=2)
         self._take_bracket(found)
-        classes = ClassScatter.from_samples(
-            samples, index, scatter=self.scatter, shrinkage=self.shrinkage, weights=weights
-        )
         degenerate = family.vacuous or math.isinf(found.lower)
         objective = RatioObjective(
             classes, ZERO_SCATTER_SHARE if degenerate else 0.0, bounded=math.isfinite(found.lower)
         )
-        self._take_projection(objective, family, found, self._spread(samples, weights))
+        W = self._take_projection(objective, family, found)
+        self.components_ = principal_axes(W, self._projected(samples, W, weights)).T
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -238,9 +235,8 @@ class WorstCaseLDA(ProvenProjection):
         """
         return plot_projection(self, self.transform(X), np.asarray(y))
 
-    def _take_projection(
-        self, objective: RatioObjective, family: WLDA, found: BisectionResult, spread: FloatArray
-    ) -> None:
+    def _take_projection(self, objective: RatioObjective, family: WLDA, found: BisectionResult) -> FloatArray:
+        """Round and refine the point found; set the attributes about ratios, and return W."""
         upper = self.delta_bounds_[1]
         point = found.point
         if point is None:
@@ -282,7 +278,7 @@ class WorstCaseLDA(ProvenProjection):
         pair = int(np.argmin(distances))
         self.worst_pair_ = (self.classes_[objective.first[pair]], self.classes_[objective.second[pair]])
         self.worst_class_ = self.classes_[int(np.argmax(scatters))]
-        self.components_ = principal_axes(objective.basis @ A, spread).T
+        return np.asarray(objective.basis @ A)
 
 
 def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[Warning]]]:

@@ -217,6 +217,8 @@ class ClassScatter:
         of a class is divided by its number of samples. ``shrinkage`` replaces it by a convex combination
         with a multiple of the identity: with this share, or with that of Ledoit and Wolf.
         """
+        if scatter not in ("mean", "sum"):
+            raise ProblemError(f"scatter must be 'mean' or 'sum', got {scatter!r}")
         raw, index, labels = _checked_data(X, y)
         weighted = weights is not None
         if weighted and shrinkage == "auto":

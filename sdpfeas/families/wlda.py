@@ -254,8 +254,6 @@ class WLDA(ParametricFamily):
         ProblemError
             If the data are malformed, or their rank is below ``n_components``.
         """
-        if scatter not in ("mean", "sum"):
-            raise ProblemError(f"scatter must be 'mean' or 'sum', got {scatter!r}")
         classes = ClassScatter.from_samples(X, y, scatter=scatter, shrinkage=shrinkage, weights=weights)
         return cls(classes, n_components, formulation)
 

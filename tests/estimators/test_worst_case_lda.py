@@ -4,6 +4,7 @@ import math
 import pickle
 import subprocess
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -140,6 +141,17 @@ def test_rotation_and_labels_do_not_matter():
     second = WorstCaseLDA(tol=1e-6).fit(X @ q + 7.0, np.array(["c", "a", "b"])[y])
     assert second.delta_ == pytest.approx(first.delta_, rel=2e-6)
     assert second.ratio_ == pytest.approx(first.ratio_, rel=1e-3)
+
+
+def test_memory_is_a_small_multiple_of_the_data():
+    X, y = blobs(classes=5, features=60, samples=1000)
+    WorstCaseLDA().fit(X[::50], y[::50])  # imports
+    tracemalloc.start()
+    try:
+        WorstCaseLDA().fit(X, y)
+        assert tracemalloc.get_traced_memory()[1] <= 5 * X.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 # ---------------------------------------------------------------- refinement
