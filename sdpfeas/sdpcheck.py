@@ -1,7 +1,7 @@
 """Check exact evidence about a semidefinite problem: ``python sdpcheck.py [PROBLEM] EVIDENCE``.
 
 This file runs alone on Python's standard library. It searches for nothing: it reads JSON, multiplies and
-compares exact numbers. docs/certificate-format.md describes the format and proves the theorems named here.
+compares exact numbers. docs/certificate-format.md describes the format and proves the rules named here.
 
 A symmetric matrix is listed as its entries on and below the diagonal, row by row. A functional ``f`` maps
 positions of listed entries to coefficients, ``f(x) = sum_k f_k x_k``: <A, X> has ``2 A_ij`` off the diagonal.
@@ -150,7 +150,7 @@ class Block:
 
 
 def semidefinite(matrix: list[list[Any]], proof: Any) -> list[list[Any]]:
-    """Theorem 1: check that a matrix ``M`` is positive semidefinite; return columns that span its kernel.
+    """Rule 1: check that a matrix ``M`` is positive semidefinite; return columns that span its kernel.
 
     ``M w = 0`` for the columns ``w`` of ``kernel``; at each index in ``free`` one of them is not zero. On the
     other indices ``M = L L' + R``, and ``R`` is strictly diagonally dominant. Without a proof ``M = 0``.
@@ -179,7 +179,7 @@ def semidefinite(matrix: list[list[Any]], proof: Any) -> list[list[Any]]:
 
 
 def polar(block: Block, f: list[Fraction], face: Any, proof: Any) -> Any:
-    """Theorem 2: check that ``f <= 0`` on a face of a cone; return the smaller face where ``f = 0``.
+    """Rule 2: check that ``f <= 0`` on a face of a cone; return the smaller face where ``f = 0``.
 
     A face is a list of positions (Nonneg), of columns ``V`` with ``X = V S V'``, or None for the whole cone.
     """
@@ -286,7 +286,7 @@ def pairs(where: Any, v: list[int]) -> Any:
 
 
 def primal(problem: Problem, data: Any) -> Fraction:
-    """Theorem 3: check that a point is feasible; return its objective."""
+    """Rule 3: check that a point is feasible; return its objective."""
     point, proofs, lmi_proofs = fields(data, ("point", "sets", "lmis"))
     blocks = list(zip(problem.sets, items(point, len(problem.sets)), strict=True))
     (x,), d = integers([[v for block, part in blocks for v in numbers(part, block.size)]])
@@ -311,9 +311,9 @@ def primal(problem: Problem, data: Any) -> Fraction:
 
 
 def dual(problem: Problem, data: Any, faces: Any, bounds: Any, objective: Any) -> tuple[Any, Any, Any]:
-    """Theorem 4: return ``v`` with ``objective(X) >= v`` at all feasible ``X``.
+    """Rule 4: return ``v`` with ``objective(X) >= v`` at all feasible ``X``.
 
-    If ``v = 0`` without an objective (Theorem 5), the faces and bounds returned hold at all feasible ``X``.
+    If ``v = 0`` without an objective (Rule 5), the faces and bounds returned hold at all feasible ``X``.
     """
     y, given, proofs, lmi_proofs = fields(data, ("rows", "multipliers", "sets", "lmis"))
     total, tight, rows = Fraction(0), list(bounds), [(-s, where, v) for s, where, v in objective]

@@ -44,6 +44,15 @@ class Evidence:
         The evidence; it names the problem by its SHA-256.
     statement : str
         What it proves, in the words of the checker.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    >>> evidence = sf.certify(sf.solve(problem))
+    >>> type(evidence).__name__, "feasible" in evidence.statement
+    ('Evidence', True)
     """
 
     problem: dict[str, Any]

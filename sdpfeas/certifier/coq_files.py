@@ -158,7 +158,7 @@ def _square(block: sdpcheck.Block, listed: Sequence[Fraction]) -> Matrix:
 
 
 def decomposition(matrix: Matrix, proof: Any) -> Squares:
-    """Write a matrix with a proof of Theorem 1 as a sum of ``c v v'`` with positive ``c``."""
+    """Write a matrix with a proof of Rule 1 as a sum of ``c v v'`` with positive ``c``."""
     n = len(matrix)
     if proof is None:
         return []
