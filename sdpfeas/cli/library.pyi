@@ -16,7 +16,7 @@ from sdpfeas.drivers.bisection import bisect as bisect
 from sdpfeas.drivers.optimum import optimum as optimum
 from sdpfeas.drivers.solve import solve as solve
 from sdpfeas.estimators import WorstCaseLDA as WorstCaseLDA
-from sdpfeas.estimators.worst_case_lda import new_figure as new_figure
+from sdpfeas.estimators.projection_plot import new_figure as new_figure
 from sdpfeas.families.parametric_family import (
     ParametricFamily as ParametricFamily,
     family_names as family_names,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bracket import BisectionResult, Step
+from sdpfeas.estimators.projection_plot import plot_projection
 from sdpfeas.extras import extra
 from sdpfeas.families.class_scatter import STRIP_ROWS
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
@@ -141,6 +142,23 @@ class ProvenProjection(LinearProjection):
     converged_: bool
     reason_: str
     history_: tuple[Step, ...]
+
+    def plot(self, X: ArrayLike, y: ArrayLike, *, ax: Any = None) -> Any:
+        """Draw samples in the projection; returns the Matplotlib figure.
+
+        Marks the classes or the group that limit the objective; the title shows the proven bracket. More than
+        two components are drawn in panels, two at a time.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (n_samples, n_features).
+        y : array_like
+            Their labels, or groups.
+        ax : Axes, optional
+            Draw here, the first two components only; by default in a new figure.
+        """
+        return plot_projection(self, self.transform(X), np.asarray(y), ax)
 
     def _take_bracket(self, found: BisectionResult, unit: float = 1.0) -> None:
         """Set the attributes that describe the result of a search; called by subclasses.

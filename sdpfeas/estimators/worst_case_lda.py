@@ -14,10 +14,8 @@ from sklearn.metrics import accuracy_score
 
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.drivers.bracket import BisectionResult, relative_gap
-from sdpfeas.escaping import escape_figure
 from sdpfeas.estimators.projection import ProvenProjection, principal_axes
 from sdpfeas.estimators.projection_refinement import ZERO_SCATTER_SHARE, RatioObjective, refine_projection
-from sdpfeas.extras import extra
 from sdpfeas.families import WLDA
 from sdpfeas.families.class_scatter import ClassScatter
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
@@ -220,21 +218,6 @@ class WorstCaseLDA(ProvenProjection):
         """
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
-    def plot(self, X: ArrayLike, y: ArrayLike) -> Any:
-        """Draw samples in the projection as a Matplotlib figure.
-
-        A line joins the two closest classes, a ring marks the class with the largest scatter, and the title
-        shows the proven bracket. More than two components are drawn in panels, two at a time.
-
-        Parameters
-        ----------
-        X : array_like
-            Samples, shape (n_samples, n_features).
-        y : array_like
-            Their labels.
-        """
-        return plot_projection(self, self.transform(X), np.asarray(y))
-
     def _take_projection(self, objective: RatioObjective, family: WLDA, found: BisectionResult) -> FloatArray:
         """Round and refine the point found; set the attributes about ratios, and return W."""
         upper = self.delta_bounds_[1]
@@ -293,83 +276,3 @@ def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[
         yield f"{family.notes[-1]}; consider shrinkage", DataDimensionalityWarning
     if found.upper == 0.0:
         yield f"delta* is zero: {found.reason}", UserWarning
-
-
-# --- Plots
-
-#: Largest number of components that are drawn against each other, and of classes in a legend.
-MAX_PLOTTED_COMPONENTS = 5
-MAX_LEGEND_CLASSES = 20
-
-
-def new_figure(side: float = 6.0) -> Any:
-    """Return an empty Matplotlib figure."""
-    with extra("plot", "a plot"):
-        from matplotlib.figure import Figure
-    return Figure(figsize=(side, 0.77 * side), layout="constrained")
-
-
-def plot_projection(found: Any, Z: FloatArray, y: np.ndarray) -> Any:
-    """Draw projected samples, two components per panel.
-
-    A line joins the means of the two closest classes, a ring marks the mean of the class with the largest
-    scatter, and the title shows the proven bounds of the ratio.
-    """
-    count = min(Z.shape[1], MAX_PLOTTED_COMPONENTS)
-    panels = [(i, j) for i in range(count) for j in range(i)] or [(0, 0)]
-    side = max(count - 1, 1)
-    figure = new_figure(6.0 if side == 1 else 3.2 * side)
-    grid = figure.subplots(side, side, squeeze=False)
-    for axes in grid.flat:
-        axes.set_visible(False)
-    for i, j in panels:
-        axes = grid[max(i - 1, 0), j]
-        axes.set_visible(True)
-        if count == 1:
-            _histogram(axes, found, Z[:, 0], y)
-        else:
-            _scatter(axes, found, Z[:, [j, i]], y)
-            axes.set_xlabel(f"component {j + 1}")
-            axes.set_ylabel(f"component {i + 1}")
-        axes.spines[["top", "right"]].set_visible(False)
-    if len(found.classes_) <= MAX_LEGEND_CLASSES:
-        grid[0, 0].legend(frameon=False, fontsize="small")
-    lower, upper = found.delta_bounds_
-    proof = "" if found.proven_ else ", not proven"
-    figure.suptitle(
-        f"{lower:.5g} ≤ δ* ≤ {upper:.5g}{proof}; this projection: {found.ratio_:.5g}", fontsize="medium"
-    )
-    return figure
-
-
-def _histogram(axes: Any, found: Any, values: FloatArray, y: np.ndarray) -> None:
-    for name in found.classes_:
-        axes.hist(values[y == name], bins=30, alpha=0.55, label=escape_figure(_titled(found, name)))
-    axes.set_xlabel("component 1")
-    axes.set_ylabel("samples")
-
-
-def _scatter(axes: Any, found: Any, values: FloatArray, y: np.ndarray) -> None:
-    means = {}
-    for name in found.classes_:
-        mine = values[y == name]
-        drawn = axes.scatter(
-            mine[:, 0], mine[:, 1], s=14, alpha=0.7, label=escape_figure(_titled(found, name))
-        )
-        if mine.size:
-            means[name] = mine.mean(axis=0)
-            if name == found.worst_class_:
-                axes.plot(
-                    *means[name], marker="o", markersize=16, fillstyle="none", color=drawn.get_facecolor()[0]
-                )
-    pair = [means[name] for name in found.worst_pair_ if name in means]
-    if len(pair) == 2:
-        axes.plot(*np.transpose(pair), color="black", linewidth=1.2, marker="x")
-    axes.set_aspect("equal", adjustable="datalim")
-
-
-def _titled(found: Any, name: Any) -> str:
-    """Return the name of a class, marked if it limits the ratio."""
-    facts = {"closest pair": name in found.worst_pair_, "widest": name == found.worst_class_}
-    special = [what for what, holds in facts.items() if holds]
-    return f"{name} ({', '.join(special)})" if special else str(name)

@@ -206,6 +206,18 @@ def test_shrinkage_of_groups_and_of_the_pooled_scatter() -> None:
     assert MaxMinDistance(n_components=1, shrinkage="auto").fit(wide, y).value_ > 0.0
 
 
+def test_all_estimators_draw_on_given_axes() -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    X, y = blobs(7, classes=3, features=5)
+    fitted = FairPCA().fit(X, groups=y), MaxMinDistance().fit(X, y), WorstCaseLDA().fit(X, y)
+    for estimator, axes in zip(fitted, figure.subplots(3), strict=True):
+        assert estimator.plot(X, y, ax=axes) is figure
+        assert f"{estimator.delta_bounds_[1]:.5g}" in axes.get_title()
+        words = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert any("worst" in word or "closest pair" in word for word in words)
+    assert FairPCA(n_components=3).fit(X, groups=y).plot(X, y).get_suptitle()
+
+
 def test_helpers_are_not_completed() -> None:
     public = {name for name in dir(FairPCA()) if not name.startswith("_")}
     assert not public & {"checked_samples", "take_bracket"}
