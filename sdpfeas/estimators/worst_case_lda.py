@@ -21,9 +21,9 @@ from sdpfeas.families.class_scatter import ClassScatter
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 
 #: Evaluations of the ratio that ``refine="auto"`` allows per iteration of the search for ``delta*``: a
-#: number, and one that is divided by r, since they cost more with more components. They take about twice the
-#: time of the search at most (digits, Wine, data sets of the paper). The least number takes some hundredths
-#: of a second on small data.
+#: number, and one that is divided by r, since they cost more with more components. They take one to
+#: three times the time of the search (measured by ``python -m benchmarks.paper.attained``).
+#: The least number takes some hundredths of a second on small data.
 EVALUATIONS_PER_ITERATION, EVALUATIONS_BY_COMPONENTS, MIN_EVALUATIONS = 60, 120, 500
 
 #: Tolerance of the second search for ``delta*``, relative to that of the first; it repeats the first and adds
@@ -60,7 +60,7 @@ class WorstCaseLDA(ProvenProjection):
         or with that of Ledoit and Wolf. The ratios are those of the shrunk scatters.
     refine : bool or "auto"
         Improve the rounded ``W`` by optimising the ratio from several starts. ``"auto"`` does so if the
-        relaxation gap exceeds ``tol``, with about twice the effort of the search for ``delta*``. Always done
+        relaxation gap exceeds ``tol``, in about one to three times the time of the search. Always done
         if ratios are vacuous (``notes_``).
     time_limit : float, optional
         Time limit of the search for ``delta*``, in seconds.
