@@ -33,6 +33,8 @@ Functional = dict[int, Fraction]
 GUARD_BITS = (20, 50)
 #: A matrix is moved inside its cone if its smallest eigenvalue is above minus this share of the largest.
 CLOSE = 1e-6
+#: An inequality is tight at a point if it holds or fails by less than this share of its bound.
+TIGHT = Fraction(1, 2**30)
 #: Width of a box, relative to its bounds, below which its centre replaces a point.
 NARROW = 2.0**-40
 #: Rounds of correction in floating point before the exact one: each gains about 12 digits.
@@ -140,9 +142,7 @@ class StandardForm:
     def _candidates(self, x: Vector) -> Iterator[Vector]:
         yield x
         near, depth = self._inside(x)
-        equal = [i for i, (low, high) in enumerate(self.bounds) if low is not None and low == high]
-        table = [self.rows[i] for i in equal]
-        right = [self.bounds[i][0] or Fraction(0) for i in equal]
+        systems = self._equations(x)
         metrics = [depth]
         if len(self.sets) > 1:
             metrics += [np.where(self._owner == b, depth, 0.0) for b in range(min(len(self.sets), 8))]
@@ -151,10 +151,32 @@ class StandardForm:
             places = zip(near, grid.tolist(), depth.tolist(), strict=True)
             inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
             yield inside
-            for weight in metrics if equal else ():
-                moved = corrected(table, right, inside, weight, grid)
-                if moved is not None:
-                    yield moved
+            for table, right in systems:
+                for weight in metrics:
+                    moved = corrected(table, right, inside, weight, grid)
+                    if moved is not None:
+                        yield moved
+
+    def _equations(self, x: Vector) -> list[tuple[list[Functional], list[Fraction]]]:
+        """Return systems of equations to correct a point by: the equality rows; also with all tight rows.
+
+        Rows that are multiples of each other are taken once: equations may be written as two inequalities.
+        """
+        equal, tight = dict[Any, tuple[Functional, Fraction]](), dict[Any, tuple[Functional, Fraction]]()
+        for row, (low, high) in zip(self.rows, self.bounds, strict=True):
+            if not row:
+                continue
+            value = sum((v * x[k] for k, v in row.items()), Fraction(0))
+            lead = next(iter(row.values()))
+            direction = tuple((k, v / lead) for k, v in row.items())
+            for bound in (low, high):
+                if bound is not None and low == high:
+                    equal[direction] = row, bound
+                elif bound is not None and abs(value - bound) <= TIGHT * max(abs(value), abs(bound)):
+                    tight.setdefault(direction, (row, bound))
+        systems = [equal] if equal else []
+        systems += [tight | equal] if set(tight) - set(equal) else []
+        return [([row for row, _ in s.values()], [bound for _, bound in s.values()]) for s in systems]
 
     @cached_property
     def _owner(self) -> np.ndarray:
