@@ -38,9 +38,10 @@ def cvxpy_solver(
 
     FEASIBLE becomes the status ``optimal``, with values; INFEASIBLE becomes ``infeasible``, with the Farkas
     certificate as dual values (a weakly infeasible problem has none). With an objective, ``optimal`` means
-    that the value is proved within the tolerance of :func:`sdpfeas.optimum`; there are no dual values then.
-    Without a proof, cvxpy's ``SolverError`` is raised with the reason. The verdict is about cvxpy's canonical
-    form. Problems without an exactly equivalent form are refused, as by :func:`sdpfeas.solve`.
+    that the value is proved within the tolerance of :func:`sdpfeas.optimum`, and ``unbounded`` that a ray was
+    proved; there are no dual values then. Without a proof, cvxpy's ``SolverError`` is raised with the reason.
+    The verdict is about cvxpy's canonical form. Problems without an exactly equivalent form are refused, as
+    by :func:`sdpfeas.solve`.
 
     Parameters
     ----------
@@ -130,14 +131,16 @@ def _optimum(cost: FloatArray, blocks: Blocks, solver: Solver, settings: dict[st
 
 
 def _optimal(cost: FloatArray, inverse: Any, blocks: Blocks, found: Optimum) -> Any:
-    """Return the solution if the bracket of the optimal value is within the tolerance."""
+    """Return the solution if the optimal value is bracketed within the tolerance, or proved unbounded."""
     from cvxpy.error import SolverError
-    from cvxpy.reductions.solution import Solution
+    from cvxpy.reductions.solution import Solution, failure_solution
 
+    facts = {"solve_time": found.time, "num_iters": None, "solver_specific_stats": found}
+    if found.unbounded:
+        return failure_solution("unbounded", facts)
     if not found.converged or found.point is None:
         raise SolverError(f"the value lies between {found.lower:.8g} and {found.upper:.8g}: {found.reason}")
     x = blocks.columns(found.point)
-    facts = {"solve_time": found.time, "num_iters": None, "solver_specific_stats": found}
     return Solution("optimal", float(cost @ x + inverse["offset"]), {inverse["var_id"]: x}, {}, facts)
 
 
