@@ -164,11 +164,11 @@ class StandardForm:
         """
         equal, tight = dict[Any, tuple[Functional, Fraction]](), dict[Any, tuple[Functional, Fraction]]()
         for row, (low, high) in zip(self.rows, self.bounds, strict=True):
-            if not row:
+            entries = [(k, v) for k, v in sorted(row.items()) if v]
+            if not entries:
                 continue
-            value = sum((v * x[k] for k, v in row.items()), Fraction(0))
-            lead = next(iter(row.values()))
-            direction = tuple((k, v / lead) for k, v in row.items())
+            value = sum((v * x[k] for k, v in entries), Fraction(0))
+            direction = tuple((k, v / entries[0][1]) for k, v in entries)
             for bound in (low, high):
                 if bound is not None and low == high:
                     equal[direction] = row, bound

@@ -23,6 +23,7 @@ from sdpfeas import sdpcheck
 from sdpfeas.certifier.audit import Finding, NotProved, audit, prove
 from sdpfeas.certifier.documents import _rows, expanded
 from sdpfeas.certifier.factors import prove_semidefinite
+from sdpfeas.certifier.standard_form import StandardForm
 from sdpfeas.families import planted
 from sdpfeas.io.result_files import SavedResult, load_result, save_result
 from sdpfeas.problem.rows import Combined, Dense
@@ -382,3 +383,11 @@ def test_malformed_evidence_is_not_confirmed(evidence: Any, verdict: str, rows: 
         found = audit(problem, answer)
         assert found.finding is not Finding.CONFIRMED
         assert found.proved in (None, "feasible")
+
+
+def test_zeros_in_a_row_on_a_face_are_not_divided_by() -> None:
+    row = {"lower": 1, "upper": 1, "blocks": [{"block": 0, "entries": [[1, 1, 1]]}]}
+    document = {"format": "sdpfeas problem 1", "sets": [{"kind": "PSD", "n": 2}], "rows": [row]}
+    near = [Fraction(1), Fraction(0), Fraction(1) + Fraction(1, 10**9)]
+    form = StandardForm(sdpcheck.Problem(document), [{0: Fraction(0), 2: Fraction(1)}])
+    assert form.feasible(near)[2] == 1
