@@ -8,7 +8,8 @@ For a backend:
 
 - the sets it takes: `CONES`, `ALL_SETS`, and their base class `BlockSet`;
 - `to_sdpa` for solvers of the SDPA or SeDuMi pair of programs (cone solvers use
-  :meth:`sdpfeas.FeasibilityProblem.to_conic`), and `svec_map` between triangles and whole matrices;
+  :meth:`sdpfeas.FeasibilityProblem.to_conic`), `read_csdp_solution` for their solution files, and `svec_map`
+  between triangles and whole matrices;
 - `trivial_claim`, `require_resources`, `silence_stdout` and `Deadline` for running one.
 
 For a family: `Family` and `ParametricFamily`, `data_file` and `read_arrays` for its data.
@@ -19,12 +20,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +36,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import CardError, FileFormatError
 from sdpfeas.families import Family, ParametricFamily
 from sdpfeas.io.sdpa import SdpaData
+from sdpfeas.io.solution_files import SdpaSolution, read_csdp_solution
 from sdpfeas.npz import UNREADABLE, load, unpack_arrays
 from sdpfeas.numerics.limits import EIGEN_FLOPS, WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, svec_map
@@ -59,6 +61,7 @@ __all__ = [
     "data_file",
     "is_lmi",
     "read_arrays",
+    "read_csdp_solution",
     "require_resources",
     "silence_stdout",
     "svec_map",
@@ -163,28 +166,6 @@ def silence_stdout() -> Iterator[None]:
 
 #: Which side of the SDPA pair a problem becomes; ``"auto"`` is ``"lmi"`` where that is possible.
 SdpaSide = Literal["auto", "lmi", "equality"]
-
-
-class SdpaSolution(NamedTuple):
-    """A solver's answer to both programs of an SDPA pair.
-
-    Attributes
-    ----------
-    y : ndarray
-        One number per matrix ``F_1, ..., F_m``.
-    X : sequence of ndarray
-        One matrix, or one vector for a diagonal block, per block.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> solution = SdpaSolution(y=np.zeros(1), X=[np.eye(2) / 2])
-    >>> solution.y.size, len(solution.X)
-    (1, 1)
-    """
-
-    y: FloatArray
-    X: Sequence[FloatArray]
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
+from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, FileFormatError, Inquiry, Stop
 from sdpfeas.dropin import (
     CONES,
-    BlockSet,
     Deadline,
-    FloatArray,
     SdpaSide,
-    SdpaSolution,
     is_lmi,
+    read_csdp_solution,
     require_resources,
     to_sdpa,
     trivial_claim,
@@ -123,8 +119,8 @@ class Csdp(FeasibilityBackend):
             status, stop = EXIT_CODES.get(code, ("failed", Stop.ERROR))
             raw = f"exit code {code}: {status}"
             try:
-                answer = _read(folder / "solution", pair.sets)
-            except (OSError, ValueError, IndexError):
+                answer = read_csdp_solution(folder / "solution", pair.sets)
+            except (OSError, FileFormatError):
                 last = " ".join(output.split()[-20:])
                 return Claim(stop=Stop.ERROR, raw_status=f"{raw}; no solution; its last words: {last}")
         point = None if code == INFEASIBLE[pair.side] else pair.point(answer)
@@ -179,20 +175,3 @@ def _run(folder: Path, deadline: Deadline) -> tuple[int | None, str]:
     except subprocess.TimeoutExpired:
         return None, ""
     return done.returncode, done.stdout
-
-
-def _read(path: Path, sets: list[BlockSet]) -> SdpaSolution:
-    """Parse a solution: ``y`` on one line, then entries ``matrix block i j value`` of Z (1) and X (2)."""
-    head, _, body = path.read_text().partition("\n")
-    table = np.array(body.split(), dtype=np.float64).reshape(-1, 5)
-    X: list[FloatArray] = []
-    for b, block in enumerate(sets, 1):
-        part = table[(table[:, 0] == 2) & (table[:, 1] == b)]
-        i, j = part[:, 2].astype(int) - 1, part[:, 3].astype(int) - 1
-        x = np.zeros(block.shape)
-        if block.matrix:
-            x[i, j] = x[j, i] = part[:, 4]
-        else:
-            x[i] = part[:, 4]
-        X.append(x)
-    return SdpaSolution(np.array(head.split(), dtype=np.float64), X)

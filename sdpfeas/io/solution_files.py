@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,63 @@ from sdpfeas.problem.sets import BlockSet
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
+class SdpaSolution(NamedTuple):
+    """A solver's answer to both programs of an SDPA pair.
+
+    Attributes
+    ----------
+    y : ndarray
+        One number per matrix ``F_1, ..., F_m``.
+    X : sequence of ndarray
+        One matrix, or one vector for a diagonal block, per block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> solution = SdpaSolution(y=np.zeros(1), X=[np.eye(2) / 2])
+    >>> solution.y.size, len(solution.X)
+    (1, 1)
+    """
+
+    y: FloatArray
+    X: Sequence[FloatArray]
+
+
+def read_csdp_solution(path: str | PathLike[str], sets: Sequence[BlockSet]) -> SdpaSolution:
+    """Read the solution file of CSDP, or of a program that writes the same format.
+
+    The first line holds ``y``; every other line an entry ``matrix block i j value`` of Z (1) or X (2).
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file; it may be compressed.
+    sets : sequence of BlockSet
+        The blocks of ``X``, as in :attr:`SdpaPair.sets`.
+
+    Raises
+    ------
+    sdpfeas.FileFormatError
+        If it cannot be read, or does not fit the blocks.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import sdpfeas as sf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "solution"
+    ...     _ = file.write_text("0.5\\n1 1 1 1 0.1\\n2 1 1 1 1.0\\n2 1 1 2 0.5\\n")
+    ...     solution = read_csdp_solution(file, [sf.PSD(2)])
+    >>> solution.y, solution.X
+    (array([0.5]), [array([[1. , 0.5],
+           [0.5, 0. ]])])
+    """
+    try:
+        return _csdp(_text(path), sets)
+    except (ValueError, IndexError) as error:
+        raise FileFormatError(f"{Path(path).name}: not a solution of CSDP: {error}") from None
+
+
 def read_solution(
     path: str | PathLike[str], problem: FeasibilityProblem, side: Side = "primal"
 ) -> list[Claim]:
@@ -35,7 +93,7 @@ def read_solution(
         if str(path).endswith(".mat"):
             y, x = _sedumi(path, sets)
         else:
-            text = read_decompressed(path).decode("utf-8", "replace")
+            text = _text(path)
             y, x = _sdpa(text, sets) if "xVec" in text else _csdp(text, sets)
         if y.shape != (m,):
             raise ValueError(f"{y.size} numbers in y instead of {m}")
@@ -47,24 +105,32 @@ def read_solution(
     return [Claim(point=(y,)), Claim(point=(-y,)), Claim(certificate=flat)]
 
 
-def _csdp(text: str, sets: Sequence[BlockSet]) -> tuple[FloatArray, list[FloatArray]]:
-    """Parse ``y`` on one line, then entries ``matrix block i j value`` of Z (1) and X (2)."""
+def _text(path: str | PathLike[str]) -> str:
+    return read_decompressed(path).decode("utf-8", "replace")
+
+
+def _csdp(text: str, sets: Sequence[BlockSet]) -> SdpaSolution:
     head, _, body = text.partition("\n")
     table = np.array(body.split(), dtype=np.float64).reshape(-1, 5)
-    out = []
-    for b, block in enumerate(sets, 1):
-        part = table[(table[:, 0] == 2) & (table[:, 1] == b)]
-        i, j = part[:, 2].astype(int) - 1, part[:, 3].astype(int) - 1
-        x = np.zeros(block.shape)
-        if block.matrix:
-            x[i, j] = x[j, i] = part[:, 4]
-        else:
-            x[i] = part[:, 4]
-        out.append(x)
-    return np.array(head.split(), dtype=np.float64), out
+    parts = [table[(table[:, 0] == 2) & (table[:, 1] == b)] for b in range(1, len(sets) + 1)]
+    X = [_matrix(part, block) for part, block in zip(parts, sets, strict=True)]
+    return SdpaSolution(np.array(head.split(), dtype=np.float64), X)
 
 
-def _sdpa(text: str, sets: Sequence[BlockSet]) -> tuple[FloatArray, list[FloatArray]]:
+def _matrix(entries: FloatArray, block: BlockSet) -> FloatArray:
+    """Fill a block with entries ``. . i j value``, counted from 1."""
+    i, j = entries[:, 2].astype(int) - 1, entries[:, 3].astype(int) - 1
+    if np.min(i, initial=0) < 0 or np.min(j, initial=0) < 0:
+        raise ValueError("an entry has an index below 1")
+    x = np.zeros(block.shape)
+    if block.matrix:
+        x[i, j] = x[j, i] = entries[:, 4]
+    else:
+        x[i] = entries[:, 4]
+    return x
+
+
+def _sdpa(text: str, sets: Sequence[BlockSet]) -> SdpaSolution:
     """Parse ``xVec = {...}`` and ``yMat = {...}``, which SDPA calls our ``y`` and ``X``."""
 
     def after(name: str, end: str) -> FloatArray:
@@ -77,10 +143,10 @@ def _sdpa(text: str, sets: Sequence[BlockSet]) -> tuple[FloatArray, list[FloatAr
     for block in sets:
         out.append(flat[total : total + block.entries].reshape(block.shape))
         total += block.entries
-    return y, out
+    return SdpaSolution(y, out)
 
 
-def _sedumi(path: str | PathLike[str], sets: Sequence[BlockSet]) -> tuple[FloatArray, list[FloatArray]]:
+def _sedumi(path: str | PathLike[str], sets: Sequence[BlockSet]) -> SdpaSolution:
     """Read ``x``, stacked by cones, and ``y``."""
     held = read_matlab(path, ("x", "y"))
     x, y = (dense_array(held[name]).astype(np.float64).reshape(-1) for name in "xy")
@@ -88,4 +154,4 @@ def _sedumi(path: str | PathLike[str], sets: Sequence[BlockSet]) -> tuple[FloatA
     for block in sets:
         out.append(block.symmetrize(x[total : total + block.entries].reshape(block.shape)))
         total += block.entries
-    return y, out
+    return SdpaSolution(y, out)

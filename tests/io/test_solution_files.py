@@ -74,7 +74,10 @@ def test_the_other_side_and_sedumi(tmp_path: Path) -> None:
     assert verdicts(tmp_path / "s.mat", problem) == {"feasible"}
 
 
-@pytest.mark.parametrize("text", ["", "1 2 3\n" + CSDP[4:], "0 0\n2 9", "0 0\n2 1 9 9 1\n", "xVec = {1}"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "1 2 3\n" + CSDP[4:], "0 0\n2 9", "0 0\n2 1 9 9 1\n", "0 0\n2 1 0 1 1\n", "xVec = {1}"],
+)
 def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
     problem = sf.read_sdpa(stated(tmp_path, 0.25))
     path = tmp_path / "solution"
