@@ -156,6 +156,19 @@ def test_clarabel_does_not_iterate_on_a_factor_that_its_ordering_filled(
     assert "out of time before two iterations of CLARABEL" in result.raw_status
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("processor_clock")
+@pytest.mark.parametrize("name", ["clarabel", "cvxpy"])
+def test_clarabel_is_not_set_up_where_its_cliques_are_large(name: str, tmp_path: Path) -> None:
+    """1,497 entries of a matrix of side 500 have cliques of up to 108: set-up took 2.5 s for any limit."""
+    problem = max_cut_lmi(500, tmp_path)
+    sf.solve(box(4), name)
+    for limit in (0.1, 0.3, 1.0, 2.0, 5.0):
+        begin = time.process_time()
+        result = sf.solve(problem, name, time_limit=limit)
+        assert time.process_time() - begin < allowed(limit), result.reason
+
+
 def test_clarabel_begins_where_few_entries_of_a_large_matrix_are_used() -> None:
     """It takes such a matrix apart, so that its side says little."""
     n = 90
