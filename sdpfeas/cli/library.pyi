@@ -47,6 +47,7 @@ from sdpfeas.study.board.audits import audit_rounds as audit_rounds
 from sdpfeas.study.board.board_data import BoardData as BoardData
 from sdpfeas.study.board.problems import CARDS as CARDS, plan_board as plan_board
 from sdpfeas.study.board.site import write_site as write_site
+from sdpfeas.study.answers import plan_answers as plan_answers
 from sdpfeas.study.dropin_process import problem_key as problem_key
 from sdpfeas.study.engines import LocalEngine as LocalEngine
 from sdpfeas.study.store import write_table as write_table

@@ -29,7 +29,7 @@ from sdpfeas.cli.console import (
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import writing
-from sdpfeas.study.cells import FAILED, Clock, Retry
+from sdpfeas.study.cells import FAILED, Clock, Retry, Settings
 
 __all__ = ["register"]
 
@@ -83,6 +83,11 @@ def register(app: typer.Typer) -> None:
         "'problems/*.toml' · sdpfeas compare --solvers clarabel,scs --problems a.npz --problems b.dat-s "
         "--seeds 5 --jobs 2 --report report.html",
     )(compare)
+    app.command(
+        "judge",
+        epilog="Examples: sdpfeas judge sdplib/ answers/ --solver mosek --version 11 --out study.db · "
+        "sdpfeas judge p.dat-s p.sol --solver copt --seconds 1.5",
+    )(judge)
     app.command(
         "report",
         epilog="Examples: sdpfeas report study.db -o report.html · sdpfeas report study.db --format md "
@@ -185,21 +190,78 @@ def compare(
             computed = lib.run_with_progress(store, plan, chosen, again, keep_evidence=options.keep_evidence)
         finally:
             chosen.close()
-        summary = _summary(store, plan)
-        data = None if as_json else lib.StudyData(store)
         if options.report is not None:
             _write_report(store, Path(options.report))
-    if data is None:
-        print_json({"study": options.out, "cells": len(plan.cells), "computed": computed, "solvers": summary})
+        _print_study(store, plan, options.out, computed, as_json)
+    if options.report is not None and not as_json:
+        out().print(f"report: {escape_terminal(options.report)}")
+
+
+def judge(
+    problems: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROBLEMS", help="A problem file or card, a folder, a pattern, or several with commas."
+        ),
+    ],
+    answers: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWERS",
+            help="A solution file of CSDP, SDPA, SeDuMi (.mat) or sdpfeas (.npz), or a folder of them.",
+        ),
+    ],
+    solver: Annotated[str, typer.Option("--solver", help="Name of the solver.")],
+    version: Annotated[str, typer.Option("--version", help="Its version.")] = "",
+    output: Annotated[Path, typer.Option("--out", "-o", help="Database of the study.")] = Path("study.db"),
+    told: Annotated[
+        Path | None,
+        typer.Option(
+            "--table",
+            help="CSV file with the columns name, seconds, status, claim; default: ANSWERS/answers.csv.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Seconds of every answer whose time is not told.")
+    ] = None,
+    side: Annotated[str, typer.Option(help="Side of SDPA and SeDuMi files: primal or lmi.")] = "primal",
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", "-t", help="Seconds that the solver was given.")
+    ] = 60.0,
+    rigorous: Annotated[
+        bool, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Verify answers of a solver that cannot run here, and store them as its cells of a study.
+
+    Answers belong to problems of the same name. A malformed file is an error of its cell.
+    """
+    plan = lib.plan_answers(
+        problems.split(","), answers, Settings(time_limit, rigorous=rigorous),
+        solver=solver, version=version, table=told, seconds=seconds, side=side,
+    )  # fmt: skip
+    for name in plan.unmatched:
+        err().print(f"[yellow]fits no problem[/] {escape_terminal(name)}")
+    if plan.unanswered:
+        err().print(f"[yellow]without an answer[/] {escape_terminal(', '.join(plan.unanswered))}")
+    with lib.Store(output) as store:
+        computed = lib.run_with_progress(store, plan, lib.LocalEngine(), None, keep_evidence=True)
+        _print_study(store, plan, str(output), computed, as_json)
+
+
+def _print_study(store: lib.Store, plan: Any, path: str, computed: int, as_json: bool) -> None:
+    """Print the verdicts of the cells of a plan, a line per solver, and the summary of the study."""
+    summary = _summary(store, plan)
+    if as_json:
+        print_json({"study": path, "cells": len(plan.cells), "computed": computed, "solvers": summary})
         return
+    data = lib.StudyData(store)
     _print_verdicts(data, plan)
     _print_summary(summary)
     for line in lib.headlines(data, escape_terminal):
         out().print(line)
-    reused = len(plan.cells) - computed
-    out().print(f"{computed} cells computed, {reused} reused: {escape_terminal(options.out)}")
-    if options.report is not None:
-        out().print(f"report: {escape_terminal(options.report)}")
+    out().print(f"{computed} cells computed, {len(plan.cells) - computed} reused: {escape_terminal(path)}")
 
 
 def _summary(store: lib.Store, plan: Any) -> dict[str, dict[str, int]]:

@@ -112,6 +112,8 @@ def _text(path: str | PathLike[str]) -> str:
 def _csdp(text: str, sets: Sequence[BlockSet]) -> SdpaSolution:
     head, _, body = text.partition("\n")
     table = np.array(body.split(), dtype=np.float64).reshape(-1, 5)
+    if np.any((table[:, 1] < 1) | (table[:, 1] > len(sets))):
+        raise ValueError(f"an entry of a block other than 1 to {len(sets)}")
     parts = [table[(table[:, 0] == 2) & (table[:, 1] == b)] for b in range(1, len(sets) + 1)]
     X = [_matrix(part, block) for part, block in zip(parts, sets, strict=True)]
     return SdpaSolution(np.array(head.split(), dtype=np.float64), X)

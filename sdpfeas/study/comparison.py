@@ -117,7 +117,7 @@ def make_plan(
     seed_list = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if not seed_list:
         errors.append("--seeds: at least one seed is needed")
-    planned = _plan_problems(problems, seed_list, built, errors)
+    planned = plan_problems(problems, seed_list, built, errors)
     if not errors and not chosen:
         reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         errors.append(f"no solver can run here ({reasons})" if skipped else "no solver was given")
@@ -209,9 +209,10 @@ def _members(spec: Spec) -> list[ProblemMember | ForeignMember]:
         return list(foreign_members(spec))
 
 
-def _plan_problems(
+def plan_problems(
     specs: Sequence[Spec], seeds: list[int], built: OrderedDict[tuple[str, int], Any], errors: list[str]
 ) -> dict[int, list[PlannedProblem]]:
+    """List the problems by seed; errors are appended with file and line, problems cached in ``built``."""
     sources: dict[str, ProblemMember | ForeignMember] = {}
     for spec in expand_specs(specs, "problem", errors, PROBLEMS):
         try:

@@ -151,10 +151,11 @@ class Runner:
 
     def _compute(self, cell: Cell[Any, Any], slot: Slot) -> None:
         self.listener(cell, None)
-        record, evidence = self.plan.known_record(cell, self.store), None
-        if record is None:
+        known = self.plan.known(cell)
+        if known is None:
             run = slot.run(self.plan.trial(cell), self._stop)
-            record, evidence = self.plan.judge(cell, run, keep_evidence=self.keep_evidence)
+            known = self.plan.judge(cell, run, keep_evidence=self.keep_evidence)
+        record, evidence = known
         self.store.finish(cell.key, record, evidence)
         self.listener(cell, record)
 
