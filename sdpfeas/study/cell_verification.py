@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,26 +49,61 @@ def claim_error(problem: FeasibilityProblem, claim: Claim, verdict: Verdict) -> 
     return None
 
 
+@dataclass(frozen=True)
+class _Violations:
+    """What a point violates: rows, and blocks and LMIs by distance from the set and norm of the matrix."""
+
+    rows: FloatArray
+    blocks: list[tuple[float, float]]
+    norm: float
+
+    @classmethod
+    def of(cls, problem: FeasibilityProblem, claim: Claim) -> _Violations | None:
+        """Evaluate the point of a claim; None if it is not finite."""
+        point = problem.point(claim.point)
+        if not all(np.isfinite(x).all() for x in point):
+            return None
+        members = [*zip(problem.sets, point, strict=True), *((a.set, a.value(point)) for a in problem.lmis)]
+        value = problem.apply(point)
+        if not np.isfinite(value).all():
+            return None
+        return cls(
+            np.maximum(np.maximum(problem.lower - value, value - problem.upper), 0.0),
+            [(float(block.distance(x)), float(np.linalg.norm(x))) for block, x in members],
+            math.sqrt(sum(float(np.linalg.norm(x)) ** 2 for x in point)),
+        )
+
+
 def _point_error(problem: FeasibilityProblem, claim: Claim) -> float | None:
-    point = problem.point(claim.point)
-    if not all(np.isfinite(x).all() for x in point):
+    found = _Violations.of(problem, claim)
+    if found is None:
         return None
-    worst = 0.0
-    size = 0.0
-    for block, x in zip(problem.sets, point, strict=True):
-        norm = float(np.linalg.norm(x))
-        size += norm**2
-        worst = max(worst, float(block.distance(x)) / max(norm, 1.0))
-    for lmi in problem.lmis:
-        inside = lmi.value(point)
-        worst = max(worst, float(lmi.set.distance(inside)) / max(float(np.linalg.norm(inside)), 1.0))
-    value = problem.apply(point)
-    if not np.isfinite(value).all():
+    scale = np.maximum(largest_bound(problem), problem.norms * found.norm)
+    relative = np.divide(found.rows, scale, out=np.zeros_like(found.rows), where=scale > 0.0)
+    blocks = [distance / max(norm, 1.0) for distance, norm in found.blocks]
+    return max(*blocks, float(np.max(relative, initial=0.0)))
+
+
+def dimacs_error(problem: FeasibilityProblem, claim: Claim) -> float | None:
+    """The larger one of the DIMACS errors 1 and 2 of a claimed point (Mittelmann, Math. Program. 2003).
+
+    The norm of the violations of the rows, and the largest distance of a block from its set, relative to
+    ``1 + ||b||`` as in CSDP and SDPT3; for LMIs ``b`` includes the constant terms. Solvers stop by errors of
+    this kind.
+    """
+    if claim.point is None:
         return None
-    violation = np.maximum(np.maximum(problem.lower - value, value - problem.upper), 0.0)
-    scale = np.maximum(largest_bound(problem), problem.norms * math.sqrt(size))
-    relative = np.divide(violation, scale, out=np.zeros_like(violation), where=scale > 0.0)
-    return max(worst, float(np.max(relative, initial=0.0)))
+    try:
+        with np.errstate(all="ignore"):  # a claim may hold any numbers
+            found = _Violations.of(problem, claim)
+            worst = math.nan if found is None else float(np.linalg.norm(found.rows))
+    except (ClaimError, np.linalg.LinAlgError):
+        return None
+    if found is None or not math.isfinite(worst):
+        return None
+    terms = [largest_bound(problem), *(lmi.constant for lmi in problem.lmis)]
+    scale = 1.0 + math.sqrt(sum(float(np.linalg.norm(each)) ** 2 for each in terms))
+    return max(worst, *(distance for distance, _ in found.blocks)) / scale
 
 
 def judge(
@@ -103,9 +139,12 @@ def _judged(
     begin = time.perf_counter()
     verdict: dict[str, Any]
     evidence: bytes | None = None
+    accuracy: float | None = None
     if isinstance(problem, FeasibilityProblem):
         check = _decide(problem, claim, settings)
         verdict = _verdict_of(problem, claim, check)
+        if verdict["claimed"] == Verdict.FEASIBLE:
+            accuracy = dimacs_error(problem, claim)
         if keep_evidence:
             evidence = pack_result(_saved(cell, problem.content_hash, claim, check))
     else:
@@ -129,7 +168,7 @@ def _judged(
         cpu_time=run.cpu_time,
         verify_time=spent,
         peak_memory=run.peak_memory,
-        info=_info_text(claim.info),
+        info=_info_text({**claim.info, "dimacs_error": accuracy} if accuracy is not None else claim.info),
         log=run.log,
         **verdict,
     )

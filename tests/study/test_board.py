@@ -195,6 +195,40 @@ def test_words_are_held_against_what_is_proved(tmp_path: Path) -> None:
     assert not data.contradictions
 
 
+def test_a_status_within_the_tolerance_of_its_solver_is_told_apart(tmp_path: Path) -> None:
+    def status(error: float | None) -> Record:
+        info = {} if error is None else {"dimacs_error": error}
+        words = {"claimed": "feasible", "raw_status": "solved", "info": json.dumps(info)}
+        return Record(outcome="done", solve_time=1.0, **words)
+
+    study = {
+        ("good", P): _answer("infeasible", "infeasible"),
+        ("near", P): status(1e-7),
+        ("far", P): status(1e-3),
+        ("mute", P): status(None),
+        ("good", "sdplib/q"): _answer("feasible", "feasible"),
+        ("near", "sdplib/q"): status(1e-7),
+        ("far", "sdplib/q"): status(1e-3),
+    }
+    audits = {
+        ("good", P): _audit("confirmed", "infeasible", "infeasible"),
+        ("good", "sdplib/q"): _audit("confirmed", "feasible", "feasible"),
+    }
+    with _store(tmp_path / "study.db", study) as one, _store(tmp_path / "audits.db", audits) as two:
+        data = BoardData(one, two)
+        first = write_site(data, one, tmp_path / "site")
+    standing = {cell["solver"]: cell["standing"] for cell in data.about(P)}
+    assert standing["near"] is Standing.within
+    assert standing["far"] is standing["mute"] is Standing.wrong
+    assert "1 more are contradicted by proof, but by less" in " ".join(data.headlines())
+    times = {row.solver: row for row in data.times()}
+    assert {name: row.matched for name, row in times.items()} == {"good": 2, "near": 1, "far": 0, "mute": 0}
+    assert times["good"].late == times["good"].mean
+    assert times["near"].matched_mean < times["near"].mean < times["near"].late
+    assert "within tolerance" in first.read_text()
+    assert "lied" not in first.read_text() + (first.parent / "solvers" / "far.html").read_text()
+
+
 @pytest.mark.parametrize("finding", ["not confirmed", "numeric", ""])
 def test_what_no_audit_confirms_is_no_truth(tmp_path: Path, finding: str) -> None:
     study = {("good", P): _answer("feasible", "feasible"), ("liar", P): _answer("undecided", "infeasible")}
@@ -322,7 +356,7 @@ def test_pages_are_whole_and_stay_at_home(tmp_path: Path) -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
     assert (first.parent / "problems" / "generated-p.npz").read_bytes() == b"evidence"
     tables = (first.parent / "board.md").read_text()
-    assert re.search(r"\| good +\| +1 \| +1 \| +0 \| +1 \| +0 \| +1 \|", tables)
+    assert re.search(r"\| good +\| +1 \| +1 \| +0 \| +0 \| +1 \| +0 \| +1 \|", tables)
 
 
 def test_reasons_are_shown_whole_or_cut_between_words(tmp_path: Path) -> None:

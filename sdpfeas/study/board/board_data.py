@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from importlib.resources import files
+from typing import Any, NamedTuple
 
+from sdpfeas.cards.toml import parse_toml
 from sdpfeas.study.board.data_sets import PROBLEM_SETS
 from sdpfeas.study.board.problems import set_of
 from sdpfeas.study.cells import Clock
 from sdpfeas.study.report.study_data import StudyData
+from sdpfeas.study.stats import shifted_geometric_mean
 from sdpfeas.study.store import Store
 
 __all__ = ["BoardData", "Standing", "Truth"]
@@ -26,12 +30,23 @@ __all__ = ["BoardData", "Standing", "Truth"]
 SIZES = ((10, "up to 10"), (30, "11 to 30"), (100, "31 to 100"), (10**9, "above 100"))
 
 
+#: Tolerance of a solver without an option that names it.
+TOLERANCE = 1e-6
+
+#: The DIMACS error up to which points count in times at matched accuracy.
+MATCHED_ACCURACY = 1e-6
+
+#: Failures are charged the time limit and, beside it, so many times the limit.
+LATE = 3.0
+
+
 class Standing(StrEnum):
     """The raw status of a solver against what is proved, in the order in which bars show it."""
 
     right = "right"
     silent = "undecided"
     open = "open"
+    within = "within tolerance"
     wrong = "wrong"
 
     @property
@@ -41,13 +56,14 @@ class Standing(StrEnum):
             Standing.right: "the raw status agrees with what is proved",
             Standing.silent: "no claim: undecided, out of time, failed",
             Standing.open: "a claim, and nothing is proved of the numbers given",
-            Standing.wrong: "the raw status contradicts what is proved",
+            Standing.within: "contradicted by proof, by a point within the solver's tolerance",
+            Standing.wrong: "contradicted by proof, beyond the solver's tolerance",
         }[self]
 
     @property
     def mark(self) -> str:
         """The sign for it in a matrix."""
-        return {Standing.right: "✓", Standing.silent: "?", Standing.open: "~", Standing.wrong: "✗"}[self]
+        return dict(zip(Standing, "✓?~≈✗", strict=True))[self]
 
 
 @dataclass(frozen=True)
@@ -76,6 +92,21 @@ class Contradiction:
         return f"{self.problem}: {self.detail}"
 
 
+class Times(NamedTuple):
+    """Mean times of a solver, and the instances they count.
+
+    ``late`` charges failures three times the limit. ``matched`` counts right statuses whose points have the
+    matched accuracy, and answers with a proof, with the mean ``matched_mean``.
+    """
+
+    solver: str
+    proved: int
+    mean: float
+    late: float
+    matched: int
+    matched_mean: float
+
+
 class BoardData:
     """All answers of a board, compared with the truth.
 
@@ -91,6 +122,8 @@ class BoardData:
         #: Problems with a proof of the verifier that no audit confirms, and what the audits say.
         self.unaudited: dict[str, str] = {}
         self._judge(study, audits)
+        self.notes = parse_toml((files("sdpfeas.study.board") / "known.toml").read_text(encoding="utf-8"))
+        self._rows = {row["name"]: row for row in self.data.solver_rows}
         for cell in self.data.cells:
             cell["standing"] = self._standing(cell)
             cell["set"] = set_of(cell["problem"])
@@ -152,7 +185,38 @@ class BoardData:
         truth = self.truths.get(cell["problem"])
         if truth is None:
             return Standing.open
-        return Standing.right if claimed == truth.verdict else Standing.wrong
+        if claimed == truth.verdict:
+            return Standing.right
+        return Standing.within if _dimacs_error(cell) <= self._tolerance(cell) else Standing.wrong
+
+    def _tolerance(self, cell: dict[str, Any]) -> float:
+        """The accuracy that a solver was asked for, or that it documents of a status of less accuracy."""
+        row = self._rows[cell["solver"]]
+        options = json.loads(row["options"])
+        reduced = self.notes.get(row["backend"], {}).get("reduced", {})
+        asked = options.get("tolerance", options.get("eps", TOLERANCE))
+        return float(reduced.get(cell["raw_status"], asked))
+
+    # ------------------------------------------------------------ times
+
+    def times(self) -> list[Times]:
+        """The mean times of every solver, in the order of the ranking."""
+        times, charges = self.data.times(None)
+        late = [LATE * charge for charge in charges]
+        matched = self.data.times(None, self._is_accurate)[0]
+        out = []
+        for name, proved, mean in self.data.overall.ranking:
+            slow = shifted_geometric_mean(times[name], late, self.data.shift)
+            even = shifted_geometric_mean(matched[name], charges, self.data.shift)
+            solved = sum(t is not None for t in matched[name])
+            out.append(Times(name, proved, mean.value, slow.value, solved, even.value))
+        return out
+
+    @staticmethod
+    def _is_accurate(cell: dict[str, Any]) -> bool:
+        """Whether a status is right and, if it claims a point, this has the matched accuracy; or proved."""
+        accurate = cell["claimed"] == "infeasible" or _dimacs_error(cell) <= MATCHED_ACCURACY
+        return bool(cell["decided"] or (cell["standing"] is Standing.right and accurate))
 
     # ------------------------------------------------------------ counts
 
@@ -238,9 +302,15 @@ class BoardData:
         wrong = {name: count["wrong"] for name, count in self.overall.items() if count["wrong"]}
         if wrong:
             listed = ", ".join(f"{show(name)} {number}" for name, number in sorted(wrong.items(), key=_most))
-            out.append(f"{sum(wrong.values())} raw statuses contradict what is proved: {listed}.")
+            out.append(
+                f"{sum(wrong.values())} raw statuses are contradicted by proof, beyond the tolerance of "
+                f"their solver: {listed}."
+            )
         else:
-            out.append("No raw status contradicts what is proved.")
+            out.append("No raw status is contradicted by proof beyond the tolerance of its solver.")
+        within = self.total[Standing.within]
+        if within:
+            out.append(f"{within} more are contradicted by proof, but by less than that tolerance.")
         others = [show(name) for name, count in self.overall.items() if count["cells"] and not count["wrong"]]
         if wrong and others:
             out.append(f"No such status from {', '.join(others)}.")
@@ -271,6 +341,11 @@ class BoardData:
             "missing": self.data.missing,
             "contradictions": [str(each) for each in self.contradictions],
         }
+
+
+def _dimacs_error(cell: dict[str, Any]) -> float:
+    """The DIMACS error of a claimed point; infinite without a point."""
+    return float(json.loads(cell["info"] or "{}").get("dimacs_error", math.inf))
 
 
 def _most(item: tuple[str, int]) -> tuple[int, str]:

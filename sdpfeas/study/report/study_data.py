@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from sdpfeas.study.cells import FAILED, Clock
@@ -231,8 +232,10 @@ class StudyData:
             )
         return out
 
-    def times(self, card: str | None) -> tuple[dict[str, list[float | None]], list[float]]:
-        """Times by solver on the instances of a card, None where undecided, and the time limits.
+    def times(
+        self, card: str | None, solved: Callable[[dict[str, Any]], bool] = itemgetter("decided")
+    ) -> tuple[dict[str, list[float | None]], list[float]]:
+        """Times by solver on the instances of a card, None where not ``solved``, and the time limits.
 
         Instances on which no solver was called are left out.
         """
@@ -247,7 +250,7 @@ class StudyData:
             row: list[float | None] = []
             for instance in instances:
                 cell = self.by_instance[instance].get(solver)
-                row.append(cell["time"] if cell is not None and cell["decided"] else None)
+                row.append(cell["time"] if cell is not None and solved(cell) else None)
             times[solver] = row
         charges = [max(c["limit"] for c in self.by_instance[i].values()) for i in instances]
         return times, charges
