@@ -179,7 +179,7 @@ def sum_upper(values: FloatArray, radius: float = 0.0) -> float:
     return -sum_lower(-values, radius)
 
 
-def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True) -> bool:
+def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True, overwrite: bool = False) -> bool:
     """Prove that ``matrix - shift·I`` is positive definite (strictly).
 
     The matrix is first scaled from both sides by powers of two, so that its diagonal is near one: that
@@ -188,7 +188,7 @@ def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True) -> 
     large.
 
     The matrix must be exactly symmetric, else the result is False, and ``shift`` non-negative. True is a
-    proof; False means "not proven".
+    proof; False means "not proven". With ``overwrite`` the memory of the matrix is used for its factor.
     """
     n = matrix.shape[0]
     if n == 0:
@@ -206,12 +206,12 @@ def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True) -> 
         return False
     size = lowered if graded else np.full(n, np.max(lowered))
     scale = np.ldexp(1.0, np.clip(-(np.frexp(size)[1] // 2), -500, 500))
-    scaled = np.outer(scale, scale)
-    scaled *= matrix
+    scaled = np.multiply(matrix, scale, out=matrix if overwrite else None)
+    scaled *= scale[:, None]
     diag = lowered * scale * scale
     np.fill_diagonal(scaled, diag)
     # The largest entry of a definite matrix is on its diagonal; beyond that Cholesky would overflow.
-    if not np.max(np.abs(scaled)) <= np.max(diag):
+    if not max(np.max(scaled), -np.min(scaled)) <= np.max(diag):
         return False
     # Underflow in the scaling of off-diagonal entries is at most TINY per entry.
     # Two roundings more than in Rump's bound: some libraries multiply by reciprocals of the pivots.

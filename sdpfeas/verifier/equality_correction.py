@@ -10,6 +10,7 @@ certificate, which must satisfy ``(A*y)_b = 0`` on every Free block.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,7 +23,16 @@ import scipy.sparse as sp
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import TINY, UNIT, inflate, norm_upper, product_up, sqrt_upper, sum_up
+from sdpfeas.numerics.rounding import (
+    TINY,
+    UNIT,
+    inflate,
+    norm_upper,
+    product_up,
+    quotient_up,
+    sqrt_upper,
+    sum_up,
+)
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse
@@ -72,6 +82,14 @@ class Movable:
     def reach(self) -> float:
         """Bound of the Frobenius norm of a unit correction."""
         return float(np.max(self.weight, initial=0.0))
+
+    def length_upper(self, step: FloatArray) -> float:
+        """Bound the length of a step in units of the weight."""
+        weight = np.broadcast_to(np.asarray(self.weight, dtype=np.float64), step.shape)
+        used = step != 0.0
+        if not np.all(weight[used] > 0.0):
+            return math.inf
+        return norm_upper(quotient_up(np.abs(step[used]), weight[used]))
 
     @cached_property
     def share(self) -> GramShare:
@@ -143,7 +161,10 @@ class CorrectionSystem:
 
     ``m`` is the number of equality rows; one trace equation follows per box with a prescribed trace.
     ``diagonal`` states that the Gram matrix is diagonal (one sparse block with disjoint rows).
+    ``used`` bounds the part of the admissible correction that led to the current point.
     """
+
+    used = 0.0
 
     def __init__(self, parts: list[Movable], m: int, diagonal: bool = False) -> None:
         self.parts = parts
@@ -216,6 +237,24 @@ class CorrectionSystem:
         moved = (product_up(part.reach, problem.upper_norms[part.block]) for part in self.parts)
         return sum_up(np.zeros(problem.m), *moved)
 
+    def at(self, problem: FeasibilityProblem, point: Point, corrected: Point) -> CorrectionSystem:
+        """Return the system of ``point`` for use at ``corrected``, with the same weights and Gram matrix.
+
+        If the way between the points has length ``used``, a correction shorter than ``1 - used`` stays
+        inside.
+        """
+        system = copy.copy(self)
+        # A computed difference is too small by at most one rounding.
+        steps = [inflate(np.abs(corrected[part.block] - point[part.block]), 2) for part in self.parts]
+        lengths = [part.length_upper(step) for part, step in zip(self.parts, steps, strict=True)]
+        system.used = float(np.max(lengths))  # NaN if one of them is
+        system.parts = [
+            replace(part, trace_off=problem.sets[part.block].trace_missed(corrected[part.block]))
+            for part in self.parts
+        ]
+        system._traced = [part for part in system.parts if part.trace is not None]
+        return system
+
     def starts(self, point: Point) -> dict[int, FloatArray]:
         """Distances of the starting points of the correction from the given point, by block: none."""
         return {}
@@ -238,6 +277,15 @@ class CorrectionSystem:
                 trace += 1
             moved[part.block] = moved[part.block] + np.square(part.weight) * step
         return tuple(moved)
+
+
+def correct_point(problem: FeasibilityProblem, system: Any, point: Point) -> Point:
+    """Apply two least-norm corrections; the result is not finite if numbers overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(2):
+            residual = (problem.lower - problem.apply(point))[problem.equality]
+            point = system.correct(point, residual)
+        return tuple(block.symmetrize(x) for block, x in zip(problem.sets, point, strict=True))
 
 
 def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[CorrectionSystem]:

@@ -24,7 +24,14 @@ import scipy.sparse.csgraph
 import scipy.sparse.linalg
 
 from sdpfeas.numerics.limits import WRITE_FLOPS, guard
-from sdpfeas.numerics.linalg import FloatArray, cholesky, pseudoinverse, smallest, symmetrize
+from sdpfeas.numerics.linalg import (
+    FloatArray,
+    cholesky,
+    pseudoinverse,
+    smallest,
+    smallest_of_factor,
+    symmetrize,
+)
 from sdpfeas.numerics.rounding import (
     TINY,
     UNIT,
@@ -49,9 +56,9 @@ BOUND_SHARE = 0.5
 #: number, times entries of up to 2**200.
 UNDERFLOW = 2.0**-700
 
-#: Side above which a matrix is factorised rather than inverted, if the least pivot of its Cholesky factor
-#: exceeds this share of the largest.
-MAX_PSEUDOINVERSE_SIDE, LEAST_PIVOT_RATIO = 1000, 1e-6
+#: A matrix is factorised rather than inverted if the least pivot of its Cholesky factor exceeds this share
+#: of the largest.
+LEAST_PIVOT_RATIO = 1e-6
 
 #: Vectors that cancel to less than this power of two below their terms are not scaled up further.
 MAX_SCALING_EXPONENT = 200
@@ -91,16 +98,20 @@ class Gram(ABC):
 
 @dataclass(frozen=True)
 class ScaledGram(Gram):
-    """A dense Gram matrix of scaled vectors.
+    """A Gram matrix of scaled vectors with a dense factor.
 
-    ``matrix`` is exactly symmetric; it holds only the diagonal if the vectors are orthogonal. ``exponents``
+    ``matrix`` is exactly symmetric, an array or sparse; it holds only the diagonal if the vectors are
+    orthogonal. ``exponents``
     are the powers of two of the scaling. ``error`` bounds the spectral norm of all rounding and underflow
     errors.
     """
 
-    matrix: FloatArray
+    matrix: Any
     exponents: np.ndarray
     error: float
+
+    def _array(self) -> FloatArray:
+        return np.asarray(self.matrix.toarray() if sp.issparse(self.matrix) else self.matrix)
 
     @classmethod
     def of(
@@ -137,7 +148,7 @@ class ScaledGram(Gram):
 
     @property
     def usable(self) -> bool:
-        return bool(np.isfinite(self.matrix).all())
+        return bool(np.isfinite(self.matrix.data if sp.issparse(self.matrix) else self.matrix).all())
 
     @cached_property
     def smallest_lower(self) -> float:
@@ -146,22 +157,23 @@ class ScaledGram(Gram):
             return 0.0
         if self.matrix.ndim == 1:
             return max(float(difference_down(np.min(self.matrix, initial=math.inf), self.error)), 0.0)
-        bound = BOUND_SHARE * smallest(self.matrix)
-        proven = bound > 0.0 and definite(self.matrix, shift=float(sum_up(bound, self.error)))
-        return bound if proven else 0.0
+        factor = self._factor
+        least = smallest(self._array()) if factor is None else smallest_of_factor(factor)
+        bound = BOUND_SHARE * least
+        shift = float(sum_up(bound, self.error))
+        overwrite = sp.issparse(self.matrix)
+        return bound if bound > 0.0 and definite(self._array(), shift=shift, overwrite=overwrite) else 0.0
 
     @cached_property
     def _inverse(self) -> FloatArray:
         """Pseudoinverse of the matrix, which ignores dependent vectors."""
-        return pseudoinverse(self.matrix)
+        return pseudoinverse(self._array())
 
     @cached_property
     def _factor(self) -> FloatArray | None:
-        """Cholesky factor of a large matrix; None if it is small or close to singular."""
-        if self.matrix.shape[0] <= MAX_PSEUDOINVERSE_SIDE:
-            return None
+        """Cholesky factor; None if the matrix is close to singular."""
         try:
-            factor = cholesky(self.matrix)
+            factor = cholesky(self._array())
         except np.linalg.LinAlgError:
             return None
         pivots = np.diagonal(factor)
@@ -301,7 +313,7 @@ class SparseGram(Gram):
         return float(counts @ counts)
 
     def factorable(self) -> Gram:
-        """Return the matrix itself or, if its sparse factor would cost more than a dense one, as an array."""
+        """Return the matrix itself or, if its sparse factor would cost more, with a dense one."""
         size = self._vectors.shape[0]
         if size > DENSE_ROWS_LIMIT:
             return self
@@ -309,7 +321,7 @@ class SparseGram(Gram):
         if envelope(self.matrix)[1] < min(MAX_FACTOR_FLOPS, dense_flops / DENSE_FLOPS_PER_SPARSE_FLOP):
             return self
         guard("the Gram matrix as an array", float(size) ** 3, memory=32.0 * float(size) ** 2)
-        return ScaledGram(self.matrix.toarray(), self.exponents, self.error)
+        return ScaledGram(self.matrix, self.exponents, self.error)
 
     @cached_property
     def matrix(self) -> Any:

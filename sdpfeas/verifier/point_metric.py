@@ -463,6 +463,9 @@ class MetricSystem:
     ``m`` is the number of equality rows; one trace equation follows per box with a prescribed trace.
     """
 
+    #: Steps start at the point itself; compare :class:`CorrectionSystem`.
+    used = 0.0
+
     def __init__(self, parts: list[EntrywiseBlock | CongruenceBlock], m: int) -> None:
         self.parts, self.m = parts, m
         self.blocks = frozenset(part.block for part in parts)

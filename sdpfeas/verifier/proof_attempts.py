@@ -183,7 +183,7 @@ class PointAttempt(ProofAttempt[Point]):
         )
 
     def _prove(self, candidate: Point) -> Outcome:
-        outcome = prove_point(self.problem, candidate, self.tolerances)
+        outcome = prove_point(self.problem, candidate, self.tolerances, repair=self.repair)
         if outcome.proven:
             return outcome
         # Replace pairs of opposite inequalities by equations and drop redundant equality rows.
@@ -193,7 +193,7 @@ class PointAttempt(ProofAttempt[Point]):
         fewer = independent_rows(joined).problem
         if fewer is self.problem:
             return outcome
-        proof = prove_point(fewer, candidate, self.tolerances)
+        proof = prove_point(fewer, candidate, self.tolerances, repair=self.repair)
         note = "; rows that meet are equations" if joined is not self.problem else ""
         note += f"; {joined.m - fewer.m} rows follow from others" if fewer is not joined else ""
         return replace(proof, reason=proof.reason + note)

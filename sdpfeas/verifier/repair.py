@@ -23,9 +23,15 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, si
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS, CorrectionSystem, FreeColumns, Movable
+from sdpfeas.verifier.equality_correction import (
+    MAX_DENSE_ROWS,
+    CorrectionSystem,
+    FreeColumns,
+    Movable,
+    correct_point,
+)
 from sdpfeas.verifier.outcome import Tolerances
-from sdpfeas.verifier.point_metric import MetricSystem, metric_system, only_stored
+from sdpfeas.verifier.point_metric import metric_system, only_stored
 from sdpfeas.verifier.rigorous import LmiMultipliers
 
 #: Weights of the interior point in convex combinations with the given point.
@@ -54,7 +60,7 @@ def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple
         done += ("moved the blocks onto their sets",)
     system = _plain_system(problem, inside)
     if system is not None:
-        moved = _onto_rows(problem, system, inside)
+        moved = correct_point(problem, system, inside)
         if _finite(moved):
             inside = moved
             done += ("moved the point onto the equality rows",)
@@ -85,7 +91,7 @@ def moved_onto_rows(problem: FeasibilityProblem, point: Point) -> Point | None:
     if not problem.equality.any():
         return point
     system = _plain_system(problem, point)
-    moved = None if system is None else _onto_rows(problem, system, point)
+    moved = None if system is None else correct_point(problem, system, point)
     return moved if moved is not None and _finite(moved) else None
 
 
@@ -139,17 +145,8 @@ def _in_own_metric(problem: FeasibilityProblem, point: Point) -> Point | None:
             return None
     except LimitError:
         return None  # other repairs may still fit into the time limit
-    moved = _onto_rows(problem, system, point)
+    moved = correct_point(problem, system, point)
     return moved if _finite(moved) else None
-
-
-def _onto_rows(problem: FeasibilityProblem, system: CorrectionSystem | MetricSystem, point: Point) -> Point:
-    """Apply two least-norm corrections; the result is not finite if numbers overflow."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(2):
-            residual = (problem.lower - problem.apply(point))[problem.equality]
-            point = system.correct(point, residual)
-    return point
 
 
 def _centre(problem: FeasibilityProblem, system: CorrectionSystem | None, point: Point) -> Point | None:
@@ -165,7 +162,7 @@ def _centre(problem: FeasibilityProblem, system: CorrectionSystem | None, point:
     if not _finite(centre):
         return None
     if system is not None:
-        centre = _onto_rows(problem, system, centre)
+        centre = correct_point(problem, system, centre)
         if not _finite(centre):
             return None
     fitted = _fit_vectors(problem, centre, problem.apply(centre))

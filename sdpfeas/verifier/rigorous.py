@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +53,7 @@ from sdpfeas.verifier.equality_correction import (
     CorrectionSystem,
     FreeColumns,
     Movable,
+    correct_point,
     correction_systems,
     enclose_slack,
 )
@@ -90,9 +91,15 @@ MAX_RESIDUAL_SHARE_OF_MANY = 1e-11
 MAX_ACCURATE_ENTRIES = 5e6
 
 
-def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances = DEFAULTS) -> Outcome:
-    """Prove that an exact solution exists at or near ``point``; matrices must be exactly symmetric."""
-    return _existence(problem, point, tolerances)[0]
+def prove_point(
+    problem: FeasibilityProblem, point: Point, tolerances: Tolerances = DEFAULTS, *, repair: bool = False
+) -> Outcome:
+    """Prove that an exact solution exists at or near ``point``; matrices must be exactly symmetric.
+
+    With ``repair``, a point inside its sets that misses the equality rows by too much is corrected, and the
+    proof for the corrected point uses the same Gram matrix.
+    """
+    return _existence(problem, point, tolerances, repair=repair)[0]
 
 
 def prove_value(
@@ -143,7 +150,11 @@ def inner_product_lower(terms: Point, point: Point) -> float:
 
 
 def _existence(
-    problem: FeasibilityProblem, point: Point, tolerances: Tolerances, accurate: bool = False
+    problem: FeasibilityProblem,
+    point: Point,
+    tolerances: Tolerances,
+    accurate: bool = False,
+    repair: bool = False,
 ) -> tuple[Outcome, Point, Displacement]:
     """Prove that an exact solution exists near a point: the outcome, the starting point and the distance.
 
@@ -159,14 +170,23 @@ def _existence(
     rows = EnclosedRows(problem, point)
     if not (np.isfinite(rows.value).all() and np.isfinite(rows.radius).all()):
         return refuse("the row values overflow"), point, moved
-    lmis = [lmi.enclose(point) for lmi in problem.lmis]
-    if not all(np.isfinite(part).all() for both in lmis for part in both):
-        return refuse("the values of the LMIs overflow"), point, moved
     outcome = refuse("no existence proof was attempted")
+    missed = list[CorrectionSystem]()
     for system in _candidate_systems(problem, point, rows):
-        outcome, moved = _prove_with(problem, point, rows, lmis, system, tolerances, accurate)
+        outcome, moved = _prove_with(problem, point, rows, system, tolerances, accurate)
         if outcome.proven:
-            break
+            return outcome, point, moved
+        if repair and moved.missed and isinstance(system, CorrectionSystem):
+            missed.append(system)
+    for system in missed:
+        corrected = correct_point(problem, system, point)
+        enclosed = EnclosedRows(problem, corrected)
+        if np.isfinite(enclosed.value).all():
+            near = system.at(problem, point, corrected)
+            found, closer = _prove_with(problem, corrected, enclosed, near, tolerances, accurate)
+            if found.proven:
+                done = ("moved the point onto the equality rows",)
+                return replace(found, evidence=corrected, repairs=done), corrected, closer
     return outcome, point, moved
 
 
@@ -182,6 +202,8 @@ class Displacement:
     local: float = 0.0
     #: Upper bounds of the residuals of the equality rows; None without an accurate bound.
     residual: FloatArray | None = None
+    #: Whether a correction exists, but is too long for the proof.
+    missed: bool = False
 
     def slope(self, b: int, array: FloatArray, error: FloatArray | float = 0.0) -> float:
         """Bound the change on block ``b`` of the product with an array within ``error`` of ``array``."""
@@ -278,7 +300,6 @@ def _prove_with(
     problem: FeasibilityProblem,
     point: Point,
     rows: EnclosedRows,
-    lmis: list[Enclosed],
     system: CorrectionSystem | MetricSystem,
     tolerances: Tolerances,
     accurate: bool,
@@ -287,13 +308,16 @@ def _prove_with(
 
     Blocks outside the system stay fixed, up to the distance ``snapped_distance`` to an exact member of their
     set. ``local`` bounds the length of the least-norm correction in units of the distance to the boundary, so
-    ``local < 1`` keeps the corrected blocks inside. ``drift`` bounds the change of every row value, ``moved``
-    the displacement of every block.
+    ``local + system.used < 1`` keeps the corrected blocks inside. ``drift`` bounds the change of every row
+    value, ``moved`` the displacement of every block.
     """
     value, radius, equal = rows.value, rows.radius, problem.equality
     drift = np.zeros(problem.m)
     moved: list[Step] = [0.0] * len(problem.sets)
     displacement = Displacement(moved)
+    lmis = [lmi.enclose(point) for lmi in problem.lmis]
+    if not all(np.isfinite(part).all() for both in lmis for part in both):
+        return refuse("the values of the LMIs overflow"), displacement
     for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
         if b in system.blocks:
             continue
@@ -317,7 +341,8 @@ def _prove_with(
         if not math.isfinite(local):
             reason = "the equality rows are not provably independent on the blocks that can move"
             return refuse(reason, dependent=True), displacement
-        if not local < 1.0:
+        displacement.missed = True
+        if not float(sum_up(local, system.used)) < 1.0:
             reason = "the equality rows are missed by more than the distance to the boundary allows"
             return refuse(f"{reason} ({local:.3g} times)"), displacement
         size = max(norm_upper(x) for x in point)
@@ -325,6 +350,7 @@ def _prove_with(
         if not met and any(local * part.reach > tolerances.snap * size for part in system.parts):
             reason = f"the equality rows are missed by more than {tolerances.snap:g} of the size of the point"
             return refuse(reason), displacement
+        displacement.missed = False
         drift = sum_up(drift, product_up(local, system.drift_upper(problem)))
         for part in system.parts:
             moved[part.block] = sum_up(moved[part.block], product_up(part.weight, local))
@@ -338,7 +364,7 @@ def _prove_with(
         return refuse(reason), displacement
     scale = (rows.size + largest_bound(problem))[~equal]
     relative = np.divide(np.minimum(left, scale), scale, out=np.ones_like(left), where=scale > 0.0)
-    margin = min(1.0 - local, float(np.min(relative, initial=1.0)))
+    margin = min(1.0 - local - system.used, float(np.min(relative, initial=1.0)))
     for j, (lmi, (middle, error)) in enumerate(zip(problem.lmis, lmis, strict=True)):
         slip = lmi_displacement(lmi, moved)
         if not lmi.set.proves_near(middle, error, slip):

@@ -221,7 +221,7 @@ def test_an_offer_that_settles_a_search_needs_no_verifier(monkeypatch: pytest.Mo
 def test_proofs_on_the_way_take_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def slow(*_: Any) -> Any:
+    def slow(*_: Any, **_options: Any) -> Any:
         tried.append(1)
         time.sleep(1.2 * FREE_PROOF_SECONDS)
         return proof_attempts.refuse("slow")

@@ -328,7 +328,7 @@ def test_a_large_point_is_not_copied_without_time(monkeypatch: pytest.MonkeyPatc
 
 
 def test_proofs_stop_between_two_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(*_: Any) -> Any:
+    def slow(*_: Any, **_options: Any) -> Any:
         time.sleep(0.2)
         return proof_attempts.refuse("slow")
 

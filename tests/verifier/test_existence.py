@@ -21,6 +21,7 @@ from sdpfeas.families import planted
 from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.numerics.rounding import norms_upper
+from sdpfeas.verifier.equality_correction import correction_systems
 from sdpfeas.verifier.gram import smallest_lower, sparse_factor
 from sdpfeas.verifier.point_metric import Orthonormalisation, ScaledVectors, metric_system
 from sdpfeas.verifier.rigorous import prove_point
@@ -408,4 +409,48 @@ def test_what_other_blocks_are_off_counts_on_top_of_what_rows_are_missed_by(powe
         problem = sf.FeasibilityProblem(sets, rows, [1001.0 + hair], [1001.0 + hair])
         for depth in (500.0, 1000.0, 2000.0, 4000.0):
             point = (np.array([[1.0 - depth * off]]), np.array([[1.0 + off]]))
-            assert not prove_point(problem, point, sf.Tolerances(snap=1.0)).proven
+            for repair in (False, True):
+                assert not prove_point(problem, point, sf.Tolerances(snap=1.0), repair=repair).proven
+
+
+@pytest.mark.parametrize(
+    "block",
+    [sf.Nonneg(3), sf.PSD(2), sf.SecondOrder(3), sf.HermitianPSD(2), sf.SpectralBox(2), sf.Free(2)],
+    ids=str,
+)
+def test_corrections_at_a_corrected_point_stay_inside(block) -> None:
+    """The way from the first point and the longest correction that is left end inside the set."""
+    rng = np.random.default_rng(5)
+    for share in (0.0, 1e-9, 0.3, 0.99, 1.01):
+        x = planted.interior(rng, block)
+        rows = np.array([block.symmetrize(rng.normal(size=block.shape))])
+        rhs = [float(np.vdot(rows[0], x))]
+        problem = sf.FeasibilityProblem([block], [rows], rhs, rhs)
+        system = list(correction_systems(problem, (x,)))[-1]
+        (part,) = system.parts
+        unit = block.symmetrize(rng.normal(size=block.shape))
+        corrected = x - share * part.weight * unit / np.linalg.norm(unit)
+        near = system.at(problem, (x,), (corrected,))
+        way = np.linalg.norm((corrected - x) / part.weight)
+        assert way * (1.0 - 1e-15) <= near.used <= way * (1.0 + 1e-12)
+        left = block.symmetrize(rng.normal(size=block.shape))
+        end = corrected - (1.0 - near.used) * part.weight * left / np.linalg.norm(left)
+        assert share > 1.0 or block.free or block.depth(end) > 0.0
+
+
+def test_a_correction_that_uses_up_the_way_to_the_boundary_proves_nothing() -> None:
+    """``x1 - x2 = 1`` and ``x1 + x2 = b`` with ``b < 1`` have no solution with ``x2 >= 0``."""
+    rows = np.array([[1.0, -1.0], [1.0, 1.0]])
+    for b in (1.0 - 1e-3, 1.0 - 1e-9, np.nextafter(1.0, 0.0)):
+        problem = sf.FeasibilityProblem([sf.Nonneg(2)], [rows], [1.0, b], [1.0, b])
+        for off in (0.5, 1e-3, 1e-8, 1e-15):
+            outcome = prove_point(problem, (np.array([1.0, off]),), sf.Tolerances(snap=1.0), repair=True)
+            assert not outcome.proven
+    outcome = prove_point(
+        sf.FeasibilityProblem([sf.Nonneg(2)], [rows], [1.0, 1.1], [1.0, 1.1]),
+        (np.array([1.0, 0.06]),),
+        repair=True,
+    )
+    assert outcome.proven
+    assert outcome.repairs
+    assert np.allclose(outcome.evidence[0], [1.05, 0.05], atol=1e-12)
