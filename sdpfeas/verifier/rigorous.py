@@ -49,7 +49,6 @@ from sdpfeas.problem.rows.base import dense_array, stored_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import (
     MAX_DENSE_ROWS,
-    SPARSE_PRODUCT_ROWS,
     CorrectionSystem,
     FreeColumns,
     Movable,
@@ -80,12 +79,9 @@ Enclosed = tuple[FloatArray, FloatArray]
 #: multiplied by a vector of norm at most one.
 Step = float | FloatArray
 
-#: The local metric is tried only if every equality residual is below this share of its terms; a larger
-#: residual needs a repair first.
-MAX_RESIDUAL_SHARE = 1e-7
-
-#: The same for ``SPARSE_PRODUCT_ROWS`` equality rows or more: then a repair costs less than the metric.
-MAX_RESIDUAL_SHARE_OF_MANY = 1e-11
+#: The local metric is tried only if every equality residual is below this share of its terms: a repair costs
+#: less than the metric.
+MAX_RESIDUAL_SHARE = 1e-11
 
 #: Most entries of the rows for residuals that are rounded once: about a second.
 MAX_ACCURATE_ENTRIES = 5e6
@@ -224,8 +220,8 @@ def _candidate_systems(
     yield from correction_systems(problem, point)
     index = problem.equality_rows
     value, radius, size = (part[index] for part in (rows.value, rows.radius, rows.size))
-    share = MAX_RESIDUAL_SHARE if index.size < SPARSE_PRODUCT_ROWS else MAX_RESIDUAL_SHARE_OF_MANY
-    missed = np.abs(value - problem.lower[index]) > share * (size + np.abs(problem.lower[index])) + radius
+    share = MAX_RESIDUAL_SHARE * (size + np.abs(problem.lower[index]))
+    missed = np.abs(value - problem.lower[index]) > share + radius
     if missed.any():
         return
     system = metric_system(problem, point)
