@@ -33,7 +33,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = {("backend.md", "solvers/my_solver.py")}
 
 #: What the slow tests only parse: it takes hours, public data or times, or changes with every run.
-ELSEWHERE = {"board", "data", "diff", "judge", "merge", "scaling"}
+ELSEWHERE = {"board", "data", "diff", "judge", "merge", "releases", "scaling"}
 
 
 def fenced(page: str, *languages: str) -> list[str]:

@@ -68,7 +68,8 @@ def set_up(form: ConicForm, **settings: Any) -> Any:
     chosen = clarabel.DefaultSettings()
     chosen.verbose = False
     for name, value in settings.items():
-        setattr(chosen, name, value)
+        if hasattr(chosen, name):  # releases before 0.11 have no max_threads
+            setattr(chosen, name, value)
     cones = [clarabel.ZeroConeT(form.rows.free)] if form.rows.free else []
     cones += [clarabel.NonnegativeConeT(form.rows.nonneg)] if form.rows.nonneg else []
     cones += [clarabel.SecondOrderConeT(n) for n in form.rows.second_order]
@@ -162,11 +163,12 @@ class Clarabel(DirectBackend):
         solver_deadline(interior_point_cost(form), CLARABEL.name, deadline)
         try:
             solver = set_up(form, **self.options.settings(deadline))
-            stop = solver_deadline(factored_cost(form, solver), CLARABEL.name, deadline)
-            if stop.limit is not None:
-                settings = solver.get_settings()
-                settings.time_limit = stop.limit
-                solver.update(settings=settings)
+            if hasattr(solver, "get_info"):  # releases before 0.11 keep the limit of the set-up
+                stop = solver_deadline(factored_cost(form, solver), CLARABEL.name, deadline)
+                if stop.limit is not None:
+                    settings = solver.get_settings()
+                    settings.time_limit = stop.limit
+                    solver.update(settings=settings)
             return read_clarabel(solver.solve())
         except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
             return ConicSolution.of_panic(error)

@@ -17,6 +17,7 @@ from sdpfeas.cli.board import register as add_board
 from sdpfeas.cli.console import err
 from sdpfeas.cli.discover import register as add_discover
 from sdpfeas.cli.new import register as add_new
+from sdpfeas.cli.releases import register as add_releases
 from sdpfeas.cli.solve import register as add_answers
 from sdpfeas.cli.studies import register as add_studies
 from sdpfeas.cli.wlda import register as add_wlda
@@ -58,6 +59,7 @@ COMMANDS = (
     add_discover,
     add_answers,
     add_studies,
+    add_releases,
     add_wlda,
     add_new,
     add_board,

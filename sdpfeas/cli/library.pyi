@@ -68,6 +68,12 @@ from sdpfeas.verifier import decide as decide, verify as verify
 from sdpfeas.verifier.results import Check as Check, Result as Result
 from sdpfeas.claims import Verdict as Verdict
 from sdpfeas.study.study_file import Study as Study, StudyOptions as StudyOptions, read_study as read_study
+from sdpfeas.study.releases import (
+    install as install,
+    list_releases as list_releases,
+    run_in as run_in,
+    trend as trend,
+)
 from sdpfeas.study.scaling import read_benchmarks as read_benchmarks, scalings as scalings
 from sdpfeas.study.history import (
     compare_cells as compare_cells,

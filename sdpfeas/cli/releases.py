@@ -1,0 +1,88 @@
+"""Command ``releases``: run a study with several releases of a solver, each in an environment of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdpfeas.cli import library as lib
+from sdpfeas.cli.console import AsJson, err, out, print_json, table
+from sdpfeas.errors import SdpfeasError
+from sdpfeas.escaping import escape_terminal
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "releases",
+        epilog="Examples: sdpfeas releases clarabel==0.10.0 clarabel==0.11.1 --problems planted-mixed · "
+        "sdpfeas releases clarabel scs --problems sdplib/truss1.dat-s",
+    )(releases)
+
+
+def releases(
+    asked: Annotated[
+        list[str],
+        typer.Argument(metavar="RELEASE...", help="PACKAGE==RELEASE, or PACKAGE for all published releases."),
+    ],
+    problems: Annotated[
+        list[str], typer.Option("--problems", help="As for compare: files, cards or patterns; repeatable.")
+    ],
+    output: Annotated[Path, typer.Option("--out", "-o", help="Database of all releases.")] = Path(
+        "releases.db"
+    ),
+    environments: Annotated[Path, typer.Option(help="Folder of the environments, which are kept.")] = Path(
+        "environments"
+    ),
+    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds per cell.")] = 60.0,
+    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Show which release of a solver became slower, or lost verdicts, against the release before.
+
+    Every release is installed with pip into an environment of its own; those without a wheel that can be
+    imported here are left out. Clarabel and SCS are called once for any feasible point, other packages by the
+    solver of their name.
+    """
+    left_out: dict[str, str] = {}
+    words = [*(word for each in problems for word in ("--problems", each)), "--out", str(output)]
+    words += ["--time-limit", str(time_limit), "--seeds", str(seeds)]
+    for package, release in lib.list_releases(asked):
+        name = f"{package}=={release}"
+        try:
+            python = lib.install(package, release, environments)
+            lib.run_in(python, package, words)
+        except SdpfeasError as error:
+            left_out[name] = str(error)
+            err().print(f"[yellow]left out[/] {escape_terminal(name)}: {escape_terminal(error)}")
+    if not output.is_file():
+        raise SdpfeasError("no release could be installed and run")
+    with lib.Store(output, readonly=True) as store:
+        found = lib.trend(store.history())
+    if as_json:
+        print_json({"study": output, "releases": found, "left_out": left_out})
+        return
+    shown = table(
+        "solver", "release", "cells", "decided", "failed", "wrong", "time", "since the release before"
+    )
+    for row in found:
+        changed = ", ".join(f"{count} {what}" for what, count in row["changes"].items() if what != "same")
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f} ×"
+        style = "red" if row["regressed"] else ""
+        numbers = (str(row[name]) for name in ("cells", "decided", "failed", "wrong"))
+        names = (escape_terminal(row[name]) for name in ("solver", "release"))
+        shown.add_row(
+            *names, *numbers, ratio, changed or ("no change" if row["changes"] else ""), style=style
+        )
+    out().print(shown)
+    for row in found:
+        if row["regressed"]:
+            listed = escape_terminal(", ".join(row["regressed"]))
+            out().print(
+                f"worse in {escape_terminal(row['solver'])} {escape_terminal(row['release'])}: {listed}"
+            )
+    out().print(f"all releases: {escape_terminal(output)}; the report with --history shows them side by side")
