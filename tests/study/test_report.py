@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,26 @@ def test_the_model_knows_truth_and_lies(study: Store) -> None:
     text = " ".join(headlines(data, lambda name: f"**{name}**"))
     assert "decides all 16 instances" in text
     assert "contradict a proof (**optimist**)" in text
+
+
+def test_all_that_tie_are_named(tmp_path: Path) -> None:
+    """Two are as fast, one is slow, and all decide the same."""
+    cells = [
+        Cell(f"{s}{c}", solver_row(s), problem_row(c, 5), 0) for s in ("one", "two", "slow") for c in "ab"
+    ]
+    with Store(tmp_path / "tie.db") as store:
+        plan: Any = Comparison(cells, Settings(time_limit=10))  # type: ignore[arg-type]
+        store.begin_run(plan, "sdpfeas compare", {"versions": {}}, None)
+        while (key := store.take()) is not None:
+            seconds = 2.0 if key.startswith("slow") else 0.5
+            store.finish(
+                key, Record(outcome="done", verdict="feasible", proof="rigorous", solve_time=seconds)
+            )
+        lines = headlines(StudyData(store))
+    assert lines[0].startswith("one decides all 2 instances, and so do two and slow")
+    assert "on a par with two" in lines[0]
+    assert lines[1].startswith("one and two are fastest most often: on 100%")
+    assert lines[2].startswith("On a the winners are one and two:")
 
 
 def test_conflicts_are_found(tmp_path: Path, study: Store) -> None:
@@ -491,6 +512,37 @@ def test_ranking_by_processor_time_on_request(page: Any) -> None:
     assert "processor time" in page.inner_text("[data-ranking=processor]")
     page.click("text=by wall time")
     assert means() == wall
+
+
+def test_the_table_of_cells_fits_a_usual_window(tmp_path: Path, browser: Any) -> None:
+    """With long names, all columns, and every badge."""
+    names = ("bisect-spectral-ipm[residual=1e-9]", "clarabel-direct-without-objective")
+    problem = ProblemRow(
+        **{**asdict(problem_row("planted", 40)), "label": "planted-mixed[feasible=false, n=1000, rows=2000]"}
+    )
+    records = [
+        Record(outcome="done", verdict="infeasible", proof="rigorous", claimed="feasible", raw_status="x",
+               solve_time=123.4, cpu_time=123.4, iterations=20_000, error=1.5e-12, peak_memory=2**33),
+        Record(outcome="out of memory", solve_time=1234.5, claimed="infeasible", peak_memory=2**33),
+    ]  # fmt: skip
+    cells = [Cell(name, solver_row(name), problem, 123) for name in names]
+    with Store(tmp_path / "wide.db") as store:
+        plan: Any = Comparison(cells, Settings(time_limit=10))  # type: ignore[arg-type]
+        store.begin_run(plan, "sdpfeas compare", {"versions": {}}, None)
+        for each in records:
+            key = store.take()
+            assert key is not None
+            store.finish(key, each)
+        path = tmp_path / "report.html"
+        path.write_text(render_html(store), encoding="utf-8")
+    opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    opened.goto(path.as_uri())
+    widths = opened.evaluate(
+        "(() => { const box = document.getElementById('cell-table').parentElement;"
+        " return [box.scrollWidth, box.clientWidth]; })()"
+    )
+    opened.close()
+    assert widths[0] <= widths[1]
 
 
 def test_a_narrow_screen_does_not_scroll_sideways(page: Any) -> None:

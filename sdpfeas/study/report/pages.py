@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -144,7 +145,7 @@ def render_html(
             (row["name"], f"{row['backend']} {row['version']}", row["card"] or _options(row))
             for row in data.solver_rows
         ],
-        problem_texts=[(row["label"], row["summary"], row["card"]) for row in data.problem_rows],
+        problem_texts=_problem_texts(data),
         payload=_payload(data),
         history=_history(store, clock) if history else [],
         history_columns=HISTORY,
@@ -156,10 +157,22 @@ def _options(solver: dict[str, Any]) -> str:
     return "\n".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
 
 
+def _problem_texts(data: StudyData) -> list[tuple[str, str, str]]:
+    """Label, summary and card of every problem; the seeds of one have the same label."""
+    seeds = Counter(row["label"] for row in data.problem_rows)
+    rows = {row["label"]: row for row in data.problem_rows}
+    return [
+        (label, row["summary"] + (f"; {seeds[label]} seeds" if seeds[label] > 1 else ""), row["card"])
+        for label, row in rows.items()
+    ]
+
+
 def _payload(data: StudyData) -> dict[str, Any]:
     """The data behind the page: the cells of its table, and the lines of the CSV file by cell."""
     cells = []
-    for cell in data.cells:
+    problems, solvers = ({name: k for k, name in enumerate(each)} for each in (data.problems, data.solvers))
+    by_problem = sorted(data.cells, key=lambda c: (problems[c["problem"]], solvers[c["solver"]], c["seed"]))
+    for cell in by_problem:  # the seeds of one problem beside each other
         shown = {name: _plain(cell[name], lines=name in TEXTS) for name in (*TABLE, *TEXTS, *DETAILS)}
         shown["log"] = _middle_left_out(shown["log"] or "")
         cells.append(shown | {"evidence": bool(cell["kept"])})
@@ -235,8 +248,8 @@ def _ranking(data: StudyData) -> list[str]:
     best = data.overall
     shift = format_time(data.shift)
     lead = (
-        f"Shifted geometric means of {data.time_word}s, shift {shift}; an undecided instance costs its time "
-        "limit."
+        f"Geometric means of {data.time_word}s plus {shift}, minus {shift}: factors count, and differences "
+        "far below this shift hardly do. An undecided instance costs its time limit."
     )
     rows = [
         [

@@ -10,7 +10,7 @@ import json
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -52,13 +52,23 @@ class Group:
     ranking: tuple[tuple[str, int, GeometricMean], ...]
 
     @property
+    def even(self) -> list[str]:
+        """Other solvers that decided as many as the first, the fastest first."""
+        return [solver for solver, solved, _ in self.ranking[1:] if solved == self.ranking[0][1]]
+
+    @property
+    def tied(self) -> list[str]:
+        """Those of them whose mean time is about that of the first."""
+        best = TIE * self.ranking[0][2].value
+        return [row[0] for row in self.ranking[1:] if row[0] in self.even and row[2].value < best]
+
+    @property
     def lead(self) -> float | None:
         """Mean time of the second over that of the first; None if no other decided as many."""
-        rivals = [row for row in self.ranking[1:] if row[1] == self.ranking[0][1]]
-        if not self.ranking or not self.ranking[0][1] or not rivals:
+        if not self.ranking or not self.ranking[0][1] or not self.even:
             return None
         best = self.ranking[0][2].value
-        return rivals[0][2].value / best if best > 0 else None
+        return self.ranking[1][2].value / best if best > 0 else None
 
 
 @dataclass(frozen=True)
@@ -339,17 +349,19 @@ def headlines(data: StudyData, show: Callable[[str], str] = str) -> list[str]:
         name, solved, mean = best.ranking[0]
         many = f"{solved} of" if mean.charged else "all"
         text = f"{show(name)} decides {many} {best.instances} instances"
-        if len(best.ranking) > 1:
+        if best.even:
+            does = "does" if len(best.even) == 1 else "do"
+            text += f", and so {does} {_listed(best.even, show)}; {_compared(best, show)}"
+        elif len(best.ranking) > 1:
             other, others, slower = best.ranking[1]
             means = f"mean {format_time(mean.value)} against {format_time(slower.value)}"
-            ahead = f", ahead of {show(other)} with {others} ({means})"
-            even = f", and so does {show(other)}; {_compared(best, show)}"
-            text += even if others == solved else ahead
+            text += f", ahead of {show(other)} with {others} ({means})"
         out.append(text + ".")
-        wins = max(data.profiles.items(), key=lambda item: item[1].wins)
+        wins = max(profile.wins for profile in data.profiles.values())
+        winners = [solver for solver, profile in data.profiles.items() if profile.wins == wins]
         out.append(
-            f"{show(wins[0])} is fastest most often: on {wins[1].wins:.0%} of the instances "
-            f"(times below a millisecond count as equal)."
+            f"{_listed(winners, show)} {'is' if len(winners) == 1 else 'are'} fastest most often: on "
+            f"{wins:.0%} of the instances (times below a millisecond count as equal)."
         )
     elif not any(cell["decided"] for cell in data.cells):
         out.append("No instance was decided by any solver.")
@@ -373,13 +385,22 @@ def _winners(data: StudyData, show: Callable[[str], str]) -> list[str]:
     if len(data.groups) < 2:
         return []
     if len(won) <= NAMED_WINNERS:
-        return [
-            f"On {show(group.name)} the winner is {show(group.ranking[0][0])}: {_compared(group, show)}."
-            for group in won
-        ]
-    tally = Counter(group.ranking[0][0] for group in won)
+        return [f"On {show(group.name)} {_winner(group, show)}: {_compared(group, show)}." for group in won]
+    tally = Counter(name for group in won for name in (group.ranking[0][0], *group.tied))
     parts = ", ".join(f"{show(name)} on {count}" for name, count in tally.most_common())
-    return [f"Of {len(data.groups)} problem cards, the winner is {parts}."]
+    ties = "; ties count for each" if tally.total() > len(won) else ""
+    return [f"Of {len(data.groups)} problem cards, the winner is {parts}{ties}."]
+
+
+def _winner(group: Group, show: Callable[[str], str]) -> str:
+    names = [group.ranking[0][0], *group.tied]
+    return f"the winner is {show(names[0])}" if len(names) == 1 else f"the winners are {_listed(names, show)}"
+
+
+def _listed(names: Sequence[str], show: Callable[[str], str]) -> str:
+    """Names with commas and an "and"."""
+    *first, last = map(show, names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _waits(data: StudyData, show: Callable[[str], str]) -> list[str]:
@@ -431,11 +452,10 @@ def _compared(group: Group, show: Callable[[str], str]) -> str:
     if lead is None:
         others = group.ranking[1:]
         return f"{base}; the next decides {others[0][1]}" if others else base
-    rival = next(row for row in group.ranking[1:] if row[1] == solved)
-    if lead < TIE:
-        return f"{base}, on a par with {show(rival[0])}"
+    if group.tied:
+        return f"{base}, on a par with {_listed(group.tied, show)}"
     times = f"{lead:.2g}" if lead < 100 else f"{lead:.0f}"
-    return f"{base}, {times} × faster than {show(rival[0])}"
+    return f"{base}, {times} × faster than {show(group.even[0])}"
 
 
 def format_time(seconds: float | None) -> str:
