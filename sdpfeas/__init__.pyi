@@ -46,7 +46,7 @@ from .problem.sets import (
     SecondOrder as SecondOrder,
     SpectralBox as SpectralBox,
 )
-from .verifier.conflicts import Conflict as Conflict
+from .verifier.conflicts import Conflict as Conflict, Loosening as Loosening, Relaxation as Relaxation
 from .verifier.outcome import Proof as Proof, Tolerances as Tolerances
 from .verifier.results import Check as Check, Result as Result
 

@@ -1,9 +1,8 @@
 """Cut a canonical form ``b - A x`` in cones into blocks, rows and LMIs: :class:`Blocks`.
 
 A cone whose entries are single variables becomes a block of these variables; so do variables with a sign.
-Other cones become LMIs, or slack blocks with equality rows. The remaining variables are free. Variables that
-no row uses are removed, and are zero when values are mapped back. The conversion is exact: no coefficient is
-rounded.
+Other cones become LMIs. The remaining variables are free. Variables that no row uses are removed, and are
+zero when values are mapped back. The conversion is exact: no coefficient is rounded.
 """
 
 from __future__ import annotations
@@ -234,42 +233,45 @@ class _TiedVariables:
 class Blocks:
     """The blocks of a canonical form.
 
-    With ``lmis``, cones of affine expressions become LMIs; otherwise slack blocks with equality rows.
-    Variables in the objective ``cost`` are not removed.
+    Cones of affine expressions become LMIs. Variables in the objective ``cost`` are not removed. The rows
+    ``stated`` become rows and LMIs, never blocks, and no other row replaces them.
     """
 
-    def __init__(self, form: CanonicalForm, *, lmis: bool = True, cost: FloatArray | None = None) -> None:
+    def __init__(
+        self, form: CanonicalForm, *, cost: FloatArray | None = None, stated: np.ndarray | None = None
+    ) -> None:
         matrix, b = form.matrix, form.b
+        self._stated = np.zeros(b.size, dtype=bool)
+        if stated is not None:
+            self._stated[stated] = True
         self._matrix, self._b = matrix, b
         self._free = np.ones(matrix.shape[1], dtype=bool)
         self._sets: list[BlockSet] = []
         self._back: list[Any] = []
-        self._slacks: list[Cone] = []
         self._lmis: list[Cone] = []
         self._parts: list[tuple[Cone | None, np.ndarray, FloatArray]] = []
         self._taken: list[Cone] = []
         self._equal = np.zeros(b.size, dtype=bool)
         self._equal[form.zero] = True
         self._kept = np.ones(b.size, dtype=bool)
-        self._kept[_redundant_equalities(matrix, b, form.zero)] = False
+        self._kept[_redundant_equalities(matrix, b, form.zero[~self._stated[form.zero]])] = False
         single = np.diff(matrix.indptr) == 1
         self._only = np.full(b.size, -1)
         self._only[single] = matrix.indices[matrix.indptr[:-1][single]]
         self._factor = np.zeros(b.size)
         self._factor[single] = matrix.data[matrix.indptr[:-1][single]]
         cones = []
-        # Matrices of variables come first: a slack block would be most expensive for them.
-        for cone in self._cones(form, with_hermitian=lmis):
+        # Matrices of variables come first: an LMI would be most expensive for them.
+        for cone in self._cones(form):
             if self._is_variable(cone):
                 cones.append(cone)
             else:
-                (self._lmis if lmis else self._slacks).append(cone)
-                self._equal[cone.rows] = True
-                self._kept[cone.rows] = not lmis
-        signs = self._signed_variables(form.nonneg)
+                self._lmis.append(cone)
+                self._kept[cone.rows] = False
+        signs = self._signed_variables(form.nonneg[~self._stated[form.nonneg]])
         (rest,) = np.nonzero(self._free)
         used = np.zeros(matrix.shape[1], dtype=bool)
-        used[matrix[self._asked].indices] = True
+        used[matrix[self.asked].indices] = True
         if cost is not None:
             used[cost != 0.0] = True
         if not used.any():  # no row uses a variable, but a problem needs a block
@@ -287,10 +289,10 @@ class Blocks:
             self._add(Free(rest.size), rest, np.ones(rest.size))
 
     @staticmethod
-    def _cones(form: CanonicalForm, *, with_hermitian: bool) -> Iterator[Cone]:
+    def _cones(form: CanonicalForm) -> Iterator[Cone]:
         """Yield the cones of a form, matrices first."""
         for rows in form.semidefinite:
-            found = hermitian(form.matrix, form.b, rows) if with_hermitian else None
+            found = hermitian(form.matrix, form.b, rows)
             yield semidefinite(rows) if found is None else found
         yield from map(second_order, form.second_order)
 
@@ -299,6 +301,8 @@ class Blocks:
         rows = cone.first
         columns, factors = self._only[rows], self._factor[rows]
         if np.any(columns < 0) or np.any(self._b[rows]) or not np.all(self._free[columns]):
+            return False
+        if np.any(self._stated[cone.rows]):
             return False
         parts, exponents = np.frexp(np.abs(factors))
         exact = (parts == 0.5) & (np.abs(exponents) < 16)  # powers of two, so division is exact
@@ -331,17 +335,9 @@ class Blocks:
         self._back.append(spread if view is None else sp.csr_array(spread @ view))
 
     @property
-    def _asked(self) -> np.ndarray:
-        """Mask of the rows of the canonical form that are rows of the problem, or of one of its LMIs."""
-        mask = np.array(self._kept)
-        for cone in self._lmis:
-            mask[cone.rows] = True
-        return mask
-
-    @property
     def asked(self) -> np.ndarray:
         """Mask of the rows of the canonical form that have a multiplier of their own."""
-        return self._asked
+        return self.places() >= 0
 
     @property
     def free_columns(self) -> np.ndarray:
@@ -356,14 +352,15 @@ class Blocks:
             Sparse.unchecked(part, block.n, block.matrix)
             for block, part in zip(self._sets, self._in_blocks(matrix), strict=True)
         ]
-        place = np.cumsum(kept) - 1
-        for cone in self._slacks:
-            own = np.arange(cone.rows.size)
-            where = sp.csr_array((np.ones(own.size), (place[cone.rows], own)), shape=(b.size, own.size))
-            rows.append(Sparse(where @ cone.view, cone.block.n, cone.block.matrix))
         lower = np.where(self._equal[kept], b, -np.inf)
-        sets = [*self._sets, *(cone.block for cone in self._slacks)]
-        return FeasibilityProblem(sets, rows, lower, b, lmis=[self._lmi(cone) for cone in self._lmis])
+        return FeasibilityProblem(self._sets, rows, lower, b, lmis=[self._lmi(cone) for cone in self._lmis])
+
+    def places(self) -> np.ndarray:
+        """Return for every row of the form the row of the problem, or its LMI (after the rows); else -1."""
+        found = np.where(self._kept, np.cumsum(self._kept) - 1, -1)
+        for j, cone in enumerate(self._lmis, int(self._kept.sum())):
+            found[cone.rows] = j
+        return np.asarray(found)
 
     def _in_blocks(self, matrix: Any) -> list[Any]:
         """Return rows of the canonical form on every block."""
@@ -381,16 +378,11 @@ class Blocks:
         own = [
             Sparse.unchecked(part, cone.block.n, cone.block.matrix) if part.nnz else None for part in parts
         ]
-        return LMI(cone.block, constant, [*own, *(None for _ in self._slacks)])
-
-    def back(self) -> tuple[Any, ...]:
-        """Return for every block the matrix that maps it to the variables of the form."""
-        width = self._matrix.shape[1]
-        return (*self._back, *(sp.csr_array((width, cone.block.entries)) for cone in self._slacks))
+        return LMI(cone.block, constant, own)
 
     def columns(self, point: Point) -> FloatArray:
         """Map a point to the variables of the canonical form."""
-        parts = (back @ np.ravel(part) for back, part in zip(self.back(), point, strict=True))
+        parts = (back @ np.ravel(part) for back, part in zip(self._back, point, strict=True))
         return sum(parts, np.zeros(self._matrix.shape[1]))
 
     def forth(self, x: FloatArray) -> Point:
@@ -399,13 +391,12 @@ class Blocks:
         for cone, columns, factors in self._parts:
             entries = x[columns] / factors
             point.append(entries if cone is None else cone.member(entries))
-        slack = self._b - self._matrix @ x
-        return (*point, *(cone.member(slack[cone.rows]) for cone in self._slacks))
+        return tuple(point)
 
     def objective(self, cost: FloatArray, sense: Sense) -> Objective:
         """Return the objective ``cost' x`` of the canonical form, on the blocks."""
-        sets = self.problem().sets
-        terms = [(back.T @ cost).reshape(block.shape) for back, block in zip(self.back(), sets, strict=True)]
+        pairs = zip(self._back, self._sets, strict=True)
+        terms = [(back.T @ cost).reshape(block.shape) for back, block in pairs]
         return Objective(tuple(terms), sense)
 
     def row_multipliers(self, y: FloatArray) -> FloatArray:

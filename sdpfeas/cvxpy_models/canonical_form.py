@@ -181,32 +181,6 @@ class CanonicalForm:
             firsts.append(cone[i == j])
         return np.concatenate([self.nonneg, *firsts])
 
-    def loosened(self, rows: np.ndarray) -> CanonicalForm:
-        """Return the form with some rows relaxed by one non-negative amount, a new last column.
-
-        An inequality may be violated by the amount, an equation on both sides, and a cone along its axis (the
-        identity, or the bound of a norm).
-        """
-        m, n = self.matrix.shape
-        equal = np.intersect1d(self.zero, rows)
-        inner = np.concatenate([equal, self.inner])
-        moved = inner[np.isin(inner, rows)]
-        # Appended: the other side of the equations, and the sign of the amount.
-        column = sp.csr_array((-np.ones(moved.size), (moved, np.zeros(moved.size, int))), shape=(m, 1))
-        below = sp.csr_array(-np.ones((equal.size, 1)))
-        last = sp.csr_array(([-1.0], ([0], [n])), shape=(1, n + 1))
-        matrix = sp.vstack(
-            [sp.hstack([self.matrix, column]), sp.hstack([-self.matrix[equal], below]), last], format="csr"
-        )
-        added = np.arange(m, m + equal.size + 1)
-        return replace(
-            self,
-            matrix=sp.csr_array(matrix),
-            b=np.concatenate([self.b, -self.b[equal], [0.0]]),
-            zero=np.setdiff1d(self.zero, equal),
-            nonneg=np.concatenate([self.nonneg, equal, added]),
-        )
-
     def completing(self, x: FloatArray, open_columns: np.ndarray, slack: float) -> CanonicalForm | None:
         """Return the form in the columns of a mask, with the others fixed at ``x``; None if no row has them.
 

@@ -158,7 +158,8 @@ _ATTRIBUTE_TEXTS = {
 class ConstraintRows:
     """A constraint of the user, or the attributes of a variable, with its rows of the canonical form.
 
-    ``main`` are the rows of the constraint itself, ``extra`` those that define atoms in it.
+    ``main`` are the rows of the constraint itself, ``extra`` those that define atoms in it. ``stated`` are
+    those of ``main`` that the user wrote; the others are implied by the domain of an atom.
     """
 
     name: str
@@ -166,6 +167,7 @@ class ConstraintRows:
     variable: Any
     main: np.ndarray
     extra: np.ndarray
+    stated: np.ndarray
 
     @property
     def rows(self) -> np.ndarray:
@@ -178,22 +180,28 @@ def trace_constraints(
     compiled: Sequence[tuple[Any, Any]],
     variables: Sequence[Any],
     own: dict[Any, np.ndarray],
+    given: int,
 ) -> list[ConstraintRows]:
     """Return the rows of every constraint in order, then of attributes.
 
-    ``compiled`` has the constraints as cvxpy compiled them, each with the user's constraint.
+    ``compiled`` has the constraints as cvxpy compiled them, each with the user's constraint: the ``given``
+    constraints, then those they imply.
     """
     owner: dict[int, int] = {}  # id of a compiled constraint -> index of the user's
+    implied: set[int] = set()
     users: dict[int, int] = {}
     constraints: list[Any] = []
-    for made, original in compiled:
+    for place, (made, original) in enumerate(compiled):
         index = users.setdefault(id(original), len(users))
+        numbers = successors(made.id, form)
         if index == len(constraints):
             constraints.append(original)
-        for number in successors(made.id, form):
-            owner[number] = index
+        if place >= given:
+            implied |= numbers - set(owner)
+        owner.update(dict.fromkeys(numbers, index))
     groups = tied(form, np.concatenate([np.zeros(0, dtype=int), *own.values()]))
     main: list[list[np.ndarray]] = [[] for _ in constraints]
+    stated: list[list[np.ndarray]] = [[] for _ in constraints]
     extra: list[list[np.ndarray]] = [[] for _ in constraints]
     attributes: dict[tuple[int, str], list[np.ndarray]] = {}
     shared: dict[int, list[int]] = {}
@@ -206,6 +214,8 @@ def trace_constraints(
             continue
         if number in owner:
             main[owner[number]].append(rows)
+            if number not in implied:
+                stated[owner[number]].append(rows)
         elif shared.get(groups[k]):
             for index in shared[groups[k]]:  # an atom that several constraints share is compiled once
                 extra[index].append(rows)
@@ -219,12 +229,13 @@ def trace_constraints(
             else:
                 attributes.setdefault((-1, "a constraint cvxpy added"), []).append(rows)
     parts = [
-        ConstraintRows(describe_constraint(c), c, None, _joined(own_rows), _joined(others))
-        for c, own_rows, others in zip(constraints, main, extra, strict=True)
+        ConstraintRows(describe_constraint(c), c, None, *map(_joined, rows))
+        for c, *rows in zip(constraints, main, extra, stated, strict=True)
     ]
     for (v, said), pieces in attributes.items():
         variable = None if v < 0 else variables[v]
-        parts.append(ConstraintRows(said, None, variable, _joined(pieces), _joined([])))
+        rows = _joined(pieces)
+        parts.append(ConstraintRows(said, None, variable, rows, _joined([]), rows))
     return parts
 
 

@@ -230,7 +230,8 @@ class CvxpyForm(Reduction):
     def parts(self) -> list[ConstraintRows]:
         """The user's constraints and attributes, with their rows of the canonical form."""
         own = {v: self._columns_of(v) for v in self._variables}
-        return trace_constraints(self.canonical, self.compiled, self._variables, own)
+        given = len(self.original.constraints)
+        return trace_constraints(self.canonical, self.compiled, self._variables, own, given)
 
     @property
     def auxiliary(self) -> np.ndarray:

@@ -1,204 +1,198 @@
-"""Explain infeasible cvxpy models: constraints in conflict, and the least relaxation of each.
+"""Conflicts and relaxations of cvxpy models, in terms of constraints and attributes of variables.
 
-:func:`constraint_weights` lists the constraints of a Farkas certificate, :func:`irreducible_conflict` reduces
-them to an irreducible infeasible subsystem by deletion, and :func:`bracket_loosenings` brackets the amount by
-which one constraint must be relaxed.
+:class:`ModelAnalysis` numbers the user's constraints, then attributes. A relaxation loosens the rows of the
+canonical form that the user stated, and :func:`relaxed_model` loosens the constraints themselves.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from sdpfeas.claims import Claim, Verdict
-from sdpfeas.cvxpy_models import CvxpyForm
 from sdpfeas.cvxpy_models.blocks import Blocks
-from sdpfeas.cvxpy_models.constraints import ConstraintRows
-from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.bisection import bisect, one_shot
-from sdpfeas.drivers.solve import solve
-from sdpfeas.families.level_set import LevelSet
+from sdpfeas.cvxpy_models.constraints import describe_constraint
+from sdpfeas.drivers.infeasibility import InfeasibilityAnalysis, Part, infeasibility_multipliers, placed
+from sdpfeas.drivers.relaxation import LooseningSettings, as_relaxation, least_loosenings
+from sdpfeas.errors import ClaimError, ProblemError, hint
+from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.rows import Sparse
-from sdpfeas.verifier import decide
-from sdpfeas.verifier.conflicts import deletion_filter
-from sdpfeas.verifier.results import Check, Result
+from sdpfeas.verifier.conflicts import WIDENING, Conflict, Loosening, Relaxation
+
+if TYPE_CHECKING:
+    from sdpfeas.cvxpy_models.models import ModelCheck
 
 #: Constraints with a smaller share of a certificate are rounding errors, and are not listed.
 MIN_WEIGHT = 1e-9
 
-#: Weights tried for each step of a facial reduction certificate relative to the next, when steps are added.
-STEP_WEIGHTS = (1.0, 16.0, 256.0, 65536.0)
-
-
-def constraint_weights(form: CvxpyForm, z: FloatArray) -> list[tuple[ConstraintRows, float]]:
-    """Return constraints with their share of multipliers ``z`` of all rows, heaviest first."""
-    matrix = form.canonical.matrix
-    norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    weights = np.abs(z) / (float(np.max(np.abs(z), initial=0.0)) or 1.0)
-    weights *= np.where(norms > 0.0, norms, np.abs(form.canonical.b))
-    owners = np.zeros(z.size)
-    for part in form.parts:
-        owners[part.rows] += 1.0
-    weights /= np.maximum(owners, 1.0)
-    found = [(part, float(weights[part.rows].sum())) for part in form.parts]
-    # Rows of an atom alone do not make its constraint part of the conflict.
-    found = [(part, weight) for part, weight in found if np.any(z[part.main])]
-    total = sum(weight for _, weight in found) or 1.0
-    found = [(part, weight / total) for part, weight in found if weight > MIN_WEIGHT * total]
-    return sorted(found, key=lambda each: -each[1])
-
-
-def infeasibility_multipliers(blocks: Blocks, check: Check, whole: FloatArray | None) -> FloatArray | None:
-    """Return multipliers of a canonical form that prove it infeasible; None without such a proof.
-
-    ``whole`` is the Farkas certificate of the problem (see :func:`farkas_certificate`). Without one, a facial
-    reduction certificate of several steps remains: then the absolute multipliers of all steps, each scaled to
-    a maximum of one, are added up. They identify the constraints that take part.
-    """
-    if check.verdict is not Verdict.INFEASIBLE:
-        return None
-    if whole is not None:
-        return blocks.row_multipliers(whole)
-    steps = () if check.chain is None else check.chain.steps
-    found = [np.abs(blocks.row_multipliers(step.astype(float))) for step in steps]
-    return np.sum([z / (float(np.max(z)) or 1.0) for z in found], axis=0) if found else None
-
-
-def farkas_certificate(check: Check) -> FloatArray | None:
-    """Return a Farkas certificate: the one of the check, or the steps of its chain added up and verified.
-
-    A weakly infeasible problem has none. Every attempt costs a verification.
-    """
-    if check.certificate is not None or check.chain is None or check.verdict is not Verdict.INFEASIBLE:
-        return check.certificate
-    *before, last = (step.astype(float) for step in check.chain.steps)
-    for weight in STEP_WEIGHTS if before else STEP_WEIGHTS[:1]:
-        total = sum((step * weight ** (len(before) - k) for k, step in enumerate(before)), last)
-        if decide(check.problem, Claim(certificate=total)).verdict is Verdict.INFEASIBLE:
-            return np.asarray(total)
-    return None
-
-
-def irreducible_conflict(
-    form: CvxpyForm,
-    parts: Sequence[ConstraintRows],
-    ask: Callable[[FeasibilityProblem], Result],
-    z: FloatArray,
-) -> FloatArray:
-    """Delete constraints, lightest first, as long as the rest is proved infeasible.
-
-    ``z`` are multipliers that prove infeasibility. Returns such multipliers of the remaining constraints,
-    zero for the others.
-    """
-    place = {id(part): k for k, part in enumerate(parts)}
-
-    def members(z: FloatArray) -> list[int]:
-        listed = (place.get(id(part)) for part, _ in reversed(constraint_weights(form, z)))
-        return [k for k in listed if k is not None]
-
-    def without(z: FloatArray, dropped: list[int]) -> FloatArray | None:
-        return _multipliers(form, [parts[k] for k in members(z) if k not in dropped], ask)
-
-    return deletion_filter(z, members, without)
-
-
-def _multipliers(
-    form: CvxpyForm, parts: Sequence[ConstraintRows], ask: Callable[[FeasibilityProblem], Result]
-) -> FloatArray | None:
-    """Return multipliers that prove some constraints infeasible without the others; None without a proof."""
-    keep = np.zeros(form.canonical.b.size, dtype=bool)
-    for part in parts:
-        keep[part.rows] = True
-    if not keep.any():
-        return None
-    blocks = Blocks(form.canonical.selected(keep))
-    check = ask(blocks.problem()).check
-    found = infeasibility_multipliers(blocks, check, farkas_certificate(check))
-    if found is None:
-        return None
-    z = np.zeros(keep.size)
-    z[keep] = found
-    return z
-
 
 @dataclass(frozen=True)
-class Loosening:
-    """The least relaxation of a constraint that makes a model feasible, with all others unchanged.
-
-    An inequality is relaxed by the amount, an equation on both sides, a semidefinite constraint by that
-    multiple of the identity.
+class ConstraintConflict(Conflict):
+    """A constraint of a model, or an attribute of a variable, with its share of a Farkas certificate.
 
     Attributes
     ----------
-    name : str
-        The constraint.
-    lower, upper : float
-        A bracket of the least amount: ``upper`` makes the model feasible, less than ``lower`` does not. Both
-        are infinite if no amount does.
     constraint, variable : optional
-        The constraint, or the variable with the attribute.
+        The constraint, or the variable with the attribute. ``multiplier`` is the dual value.
     """
 
-    name: str
-    lower: float
-    upper: float
     constraint: Any = None
     variable: Any = None
 
-    def __str__(self) -> str:
-        """Return the advice in one line."""
-        if math.isfinite(self.upper):
-            return f"loosen `{self.name}` by {self.upper:.4g}"
-        if math.isinf(self.lower):
-            return f"loosening `{self.name}` alone does not help"
-        return f"loosening `{self.name}` by {self.lower:.4g} does not help; more was not proved to"
+    def described(self, problem: FeasibilityProblem) -> str:
+        """Return nothing: the name is enough."""
+        return ""
 
 
-def bracket_loosenings(
-    form: CvxpyForm, parts: Sequence[ConstraintRows], tol: float, deadline: Deadline
-) -> list[Loosening]:
-    """Bracket the least relaxation of some constraints, one by one, to a relative width ``tol``."""
-    found = []
-    for k, part in enumerate(parts):
-        if deadline.expired:
-            break
-        share = None if deadline.limit is None else deadline.left / (len(parts) - k)
-        found.append(_bracket_loosening(form, part, tol, deadline.within(share)))
-    return found
+class ModelAnalysis(InfeasibilityAnalysis):
+    """The analysis of a cvxpy model; its constraints are ``form.parts``, multipliers those of all rows."""
+
+    check: ModelCheck
+
+    def __init__(self, check: ModelCheck) -> None:
+        super().__init__(check)
+        assert check.form is not None
+        self.form = check.form
+        matrix, b = self.form.canonical.matrix, self.form.canonical.b
+        norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+        owners = np.zeros(b.size)
+        for part in self.form.parts:
+            owners[part.rows] += 1.0
+        self._sizes = np.where(norms > 0.0, norms, np.abs(b)) / np.maximum(owners, 1.0)
+
+    def multipliers(self) -> FloatArray | None:
+        """Return the certificate, or that of a chain, on the rows of the canonical form."""
+        check = self.check
+        return infeasibility_multipliers(check, check.farkas_certificate, self.form.blocks.row_multipliers)
+
+    def weigh(self, y: FloatArray) -> FloatArray:
+        """Return the shares of the constraints; rows of an atom alone do not make its constraint a part."""
+        sizes = np.abs(y) / (float(np.max(np.abs(y), initial=0.0)) or 1.0) * self._sizes
+        used = y != 0.0
+        weights = np.array(
+            [sizes[part.rows].sum() if used[part.main].any() else 0.0 for part in self.form.parts]
+        )
+        total = float(weights.sum()) or 1.0
+        return np.where(weights > MIN_WEIGHT * total, weights / total, 0.0)
+
+    def part(self, subset: Sequence[int]) -> Part | None:
+        """Return the problem with some constraints and attributes."""
+        keep = np.zeros(self.form.canonical.b.size, dtype=bool)
+        for k in subset:
+            keep[self.form.parts[k].rows] = True
+        if not keep.any():
+            return None
+        blocks = Blocks(self.form.canonical.selected(keep))
+        return Part(
+            blocks.problem(),
+            lambda z: blocks.multipliers(z[keep]),
+            lambda y: placed(blocks.row_multipliers(y), keep),
+        )
+
+    def listed(self, y: FloatArray, *, sets: bool) -> list[Conflict]:
+        """Return the constraints and attributes that take part."""
+        # A weakly infeasible model has no dual values: each step of its chain has multipliers of its own.
+        whole = self.check.farkas_certificate is not None
+        duals = self.form.canonical.invert_duals(y) if whole else {}
+        weights, parts = self.weigh(y), self.form.parts
+        found = list[Conflict]()
+        for k in np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)]:
+            part = parts[k]
+            number = self.form.number(part.constraint)
+            found.append(
+                ConstraintConflict(
+                    row=None,
+                    name=part.name,
+                    multiplier=duals.get(-1 if number is None else number, np.nan),
+                    weight=float(weights[k]),
+                    side="constraint",
+                    constraint=part.constraint,
+                    variable=part.variable,
+                )
+            )
+        return found
+
+    def find(self, item: Any) -> int:
+        """Return the number of a constraint or attribute: an object, a label, or as it is written."""
+        if isinstance(item, ConstraintConflict):
+            item = item.name if item.constraint is None else item.constraint
+        for k, part in enumerate(self.form.parts):
+            if item is part.constraint or (item is part.variable and item is not None):
+                return k
+            if isinstance(item, str) and item == part.name:
+                return k
+        names = [part.name for part in self.form.parts]
+        raise ClaimError(f"no constraint of the model is {str(item)!r}; {hint(str(item), names)}")
+
+    @property
+    def loosenable(self) -> list[int]:
+        """All constraints, but no attributes of variables."""
+        return [k for k, part in enumerate(self.form.parts) if part.constraint is not None and part.main.size]
+
+    def least_relaxation(self, weights: Mapping[int, float], settings: LooseningSettings) -> Relaxation:
+        """Bracket the least relaxation of some constraints and attributes."""
+        parts = {k: self.form.parts[k] for k in weights}
+        stated = np.concatenate([part.stated for part in parts.values()])
+        blocks = Blocks(self.form.canonical, stated=stated)
+        places = {k: list(dict.fromkeys(blocks.places()[part.stated])) for k, part in parts.items()}
+        found, amounts = least_loosenings(
+            blocks.problem(), {place: weights[k] for k in parts for place in places[k]}, settings
+        )
+        none = np.zeros(1)
+        loosenings = dict[int, Loosening]()
+        for k, part in parts.items():
+            own = np.array([amounts.get(place, none).sum() for place in places[k]])
+            if own.any():
+                loosenings[k] = Loosening(part.name, float(own.sum()), own, part.constraint, part.variable)
+        names = [part.name for part in parts.values()]
+        chosen = list(loosenings.values())
+        return as_relaxation(
+            found, chosen, names, settings, lambda: relaxed_model(self.form.original, chosen)
+        )
 
 
-def _bracket_loosening(form: CvxpyForm, part: ConstraintRows, tol: float, deadline: Deadline) -> Loosening:
-    """Bracket the least amount as the maximum of minus the amount."""
-    blocks = Blocks(form.canonical.loosened(part.main), lmis=False)  # level sets have rows only
-    problem = blocks.problem()
-    goal = [-back[[-1]] for back in blocks.back()]
-    family = LevelSet(
-        problem.sets,
-        [
-            Sparse(sp.csr_array(row), block.n, block.matrix) if row.nnz else None
-            for row, block in zip(goal, problem.sets, strict=True)
-        ],
-        problem.rows,
-        problem.lower,
-        problem.upper,
-        bracket=(-np.inf, 0.0),
-    )
-    # If no amount suffices, the model without the constraint is infeasible as well.
-    keep = np.ones(form.canonical.b.size, dtype=bool)
-    keep[part.main] = False
-    without = Blocks(form.canonical.selected(keep)).problem()
-    verdict = solve(without, time_limit=deadline.limit, rigorous=True).verdict
-    lower = upper = math.inf
-    if verdict is not Verdict.INFEASIBLE:
-        # A bisection would try ever larger amounts if none suffices.
-        search = bisect if verdict is Verdict.FEASIBLE else one_shot
-        found = search(family, "auto", tol, time_limit=deadline.limit)
-        lower, upper = 0.0 - found.upper, 0.0 - found.lower
-    return Loosening(part.name, lower, upper, part.constraint, part.variable)
+def relaxed_model(model: Any, loosenings: Sequence[Loosening]) -> Any:
+    """Return a cvxpy model with constraints loosened by a little more than these amounts."""
+    cp = cvxpy()
+    amounts = {id(each.constraint): (1.0 + WIDENING) * each.amounts for each in loosenings}
+    attribute = next((each.name for each in loosenings if each.constraint is None), None)
+    if attribute is not None:
+        raise ProblemError(f"{attribute}: state the attribute as a constraint for a relaxed model")
+    constraints = []
+    for constraint in model.constraints:
+        amount = amounts.get(id(constraint))
+        loosened = [constraint] if amount is None else _loosened(constraint, amount)
+        if amount is not None:
+            loosened = [each.set_label(describe_constraint(constraint)) for each in loosened]
+        constraints += loosened
+    return cp.Problem(model.objective, constraints)
+
+
+def _loosened(constraint: Any, amounts: FloatArray) -> list[Any]:
+    """Return a constraint that holds if the given one is violated by up to ``amounts``, as one or two."""
+    cp = cvxpy()
+    kind, given = type(constraint).__name__, constraint.args
+    largest = float(np.max(amounts))
+    if kind == "SOC":
+        bound, vectors = given
+        fits = amounts.size == bound.size
+        more = np.reshape(amounts, bound.shape, order="F") if fits else largest
+        return [cp.SOC(bound + more, vectors, constraint.axis)]
+    if kind in ("Inequality", "Equality"):
+        left, right = given
+    elif kind in ("NonNeg", "PSD"):
+        left, right = np.zeros(constraint.shape), given[0]
+    else:
+        left, right = given[0], np.zeros(constraint.shape)
+    if kind == "PSD":
+        return [right + largest * np.eye(right.shape[0]) >> 0 if right.shape else right + largest >= 0]
+    fits = amounts.size == constraint.size
+    more = np.reshape(amounts, constraint.shape, order="F") if fits else largest
+    if kind not in ("Equality", "Zero"):
+        return [left <= right + more]
+    if (left - right).is_complex():  # real and imaginary part have an amount each
+        return [cp.abs(left - right) <= 2.0 * largest]
+    return [left <= right + more, left >= right - more]

@@ -24,17 +24,11 @@ from sdpfeas.claims import Claim, Verdict
 from sdpfeas.cvxpy_models import CvxpyForm, convert
 from sdpfeas.cvxpy_models.blocks import Blocks
 from sdpfeas.cvxpy_models.comparison import describe_violation, require_satisfied
-from sdpfeas.cvxpy_models.constraints import ConstraintRows, describe_constraint
-from sdpfeas.cvxpy_models.model_conflicts import (
-    Loosening,
-    bracket_loosenings,
-    constraint_weights,
-    farkas_certificate,
-    infeasibility_multipliers,
-    irreducible_conflict,
-)
+from sdpfeas.cvxpy_models.constraints import describe_constraint
+from sdpfeas.cvxpy_models.model_conflicts import ModelAnalysis
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bracket import BisectionResult, Question, Search, Step
+from sdpfeas.drivers.infeasibility import farkas_certificate
 from sdpfeas.drivers.optimum import Optimum, optimum
 from sdpfeas.drivers.solve import backend_options, solve
 from sdpfeas.errors import ClaimError, ProblemError, hint
@@ -45,7 +39,6 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Sense
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier import verify
-from sdpfeas.verifier.conflicts import Conflict
 from sdpfeas.verifier.outcome import Proof
 from sdpfeas.verifier.results import NOTED_RADIUS, Check, Result
 
@@ -54,27 +47,6 @@ COMPLETION_SLACK = 1e-7
 
 #: A repair that changes a value by more than this, relative to the largest, is reported.
 REPORTED_CHANGE = 1e-6
-
-#: Solves a subproblem.
-Ask = Callable[[FeasibilityProblem], Result]
-
-
-@dataclass(frozen=True)
-class ConstraintConflict(Conflict):
-    """A constraint of a model, or an attribute of a variable, with its share of a Farkas certificate.
-
-    Attributes
-    ----------
-    constraint, variable : optional
-        The constraint, or the variable with the attribute. ``multiplier`` is the dual value.
-    """
-
-    constraint: Any = None
-    variable: Any = None
-
-    def described(self, problem: FeasibilityProblem) -> str:
-        """Return nothing: the name is enough."""
-        return ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,14 +57,11 @@ class ModelCheck(Check):
     ----------
     form : CvxpyForm
         The reduction of the model to its problem.
-    ask : callable
-        Solves parts of the problem, for irreducible conflicts.
     sets_duals : bool
         Whether a Farkas certificate is assigned to the dual values of the constraints.
     """
 
     form: CvxpyForm | None = None
-    ask: Ask | None = None
     sets_duals: bool = False
 
     @cached_property
@@ -107,78 +76,26 @@ class ModelCheck(Check):
             self.form.assign_duals(found)
         return found
 
-    def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
-        """Return constraints that contradict each other, heaviest first; empty unless infeasible.
+    @cached_property
+    def _analysis(self) -> ModelAnalysis:
+        return ModelAnalysis(self)
 
-        Parameters
-        ----------
-        prune : bool
-            Delete constraints as long as the rest is proved infeasible; each costs a solve. The remaining
-            subset is irreducible: without any one of them, infeasibility is not proved.
-        sets : bool
-            Ignored: attributes of variables are always listed.
-        """
-        assert self.form is not None
-        form, z = self.form, infeasibility_multipliers(self.form.blocks, self, self.farkas_certificate)
-        if z is None:
-            return []
-        parts = constraint_weights(form, z)
-        if prune and self.ask is not None:
-            z = irreducible_conflict(form, [part for part, _ in parts], self.ask, z)
-            parts = constraint_weights(form, z)
-        # A weakly infeasible model has no dual values: each step of its chain has multipliers of its own.
-        duals = {} if self.farkas_certificate is None else form.canonical.invert_duals(z)
-        return [self._entry(part, share, duals) for part, share in parts]
-
-    def _entry(self, part: ConstraintRows, share: float, duals: dict[int, Any]) -> ConstraintConflict:
-        assert self.form is not None
-        number = self.form.number(part.constraint)
-        dual = duals.get(-1 if number is None else number, np.nan)
-        return ConstraintConflict(
-            row=None,
-            name=part.name,
-            multiplier=dual,
-            weight=share,
-            side="constraint",
-            constraint=part.constraint,
-            variable=part.variable,
-        )
-
-    def loosen(
-        self, *, limit: int = 5, tol: float = 1e-3, time_limit: float | None = None
-    ) -> list[Loosening]:
-        """Bracket the least relaxation of each constraint of the conflict, with all others unchanged.
-
-        Parameters
-        ----------
-        limit : int
-            Most constraints to try, heaviest first.
-        tol : float
-            Relative width of the brackets.
-        time_limit : float, optional
-            Seconds for everything.
-        """
-        assert self.form is not None
-        z = infeasibility_multipliers(self.form.blocks, self, self.farkas_certificate)
-        if z is None:
-            return []
-        parts = constraint_weights(self.form, z)
-        return bracket_loosenings(self.form, [part for part, _ in parts[:limit]], tol, Deadline(time_limit))
-
-    def explain(self, *, prune: bool = False, limit: int = 10) -> str:
+    def explain(self, *, prune: bool = False, limit: int = 10, time_limit: float | None = None) -> str:
         """Explain the verdict; for an infeasible model with the constraints in conflict.
 
         Parameters
         ----------
         prune : bool
-            List an irreducible conflict.
+            List a minimal conflict.
         limit : int
             Most constraints to list.
+        time_limit : float, optional
+            Seconds for ``prune``.
         """
         lines = [f"{self.verdict.upper()}" + (f" ({self.proof} proof)" if self.proof else ""), self.reason]
         if self.margin is not None:
             lines.append(f"margin: {self.margin:.3g}, relative to the size of the data")
-        found = self.conflict(prune=prune)
+        found = self.conflict(prune=prune, time_limit=time_limit)
         if found:
             lines.append(f"conflicting constraints ({len(found)}), heaviest first:")
             lines += [f"  {entry.weight:7.2%}  {entry.name}" for entry in found[:limit]]
@@ -197,13 +114,6 @@ class ModelResult(Result):
         assert isinstance(self.check, ModelCheck)
         assert self.check.form is not None
         return self.check.form
-
-    def loosen(
-        self, *, limit: int = 5, tol: float = 1e-3, time_limit: float | None = None
-    ) -> list[Loosening]:
-        """Bracket the least relaxation of each constraint in conflict; see :meth:`ModelCheck.loosen`."""
-        assert isinstance(self.check, ModelCheck)
-        return self.check.loosen(limit=limit, tol=tol, time_limit=time_limit)
 
     def __getitem__(self, variable: Any) -> Any:
         """Return the value of a variable at the point, by the variable or its name."""
@@ -239,12 +149,7 @@ def solve_model(model: Any, *arguments: Any, **settings: Any) -> ModelResult:
     """Decide the constraints of a cvxpy model; the settings are those of :func:`sdpfeas.solve`."""
     form = convert(model)
     result = solve(form.problem, *arguments, **settings)
-    again = {name: settings[name] for name in ("rigorous", "options") if name in settings}
-
-    def ask(problem: FeasibilityProblem) -> Result:
-        return solve(problem, *arguments, time_limit=settings.get("time_limit"), **again)
-
-    check = replace(_model_check(result.check, form, ask), sets_duals=True)
+    check = replace(_model_check(result.check, form), sets_duals=True)
     _assign(check, form)
     facts = {field.name: getattr(result, field.name) for field in fields(Result)}
     return ModelResult(**{**facts, "check": check})
@@ -270,14 +175,10 @@ def verify_model(
             moved = _largest_change(form, claim.point, check.point)
             if moved > REPORTED_CHANGE:
                 note += f"; the point was repaired: its values differ by up to {moved:.2g} from those given"
-
-    def ask(problem: FeasibilityProblem) -> Result:
-        return solve(problem, time_limit=time_limit)
-
-    return _model_check(check, form, ask, note)
+    return _model_check(check, form, note)
 
 
-def _model_check(check: Check, form: CvxpyForm, ask: Ask, note: str = "") -> ModelCheck:
+def _model_check(check: Check, form: CvxpyForm, note: str = "") -> ModelCheck:
     facts = {field.name: getattr(check, field.name) for field in fields(Check)}
     objective = form.original.objective
     if not objective.expr.is_constant():
@@ -290,7 +191,7 @@ def _model_check(check: Check, form: CvxpyForm, ask: Ask, note: str = "") -> Mod
         if wrong:
             nothing = dict.fromkeys(("proof", "margin", "point", "certificate", "rational", "chain"))
             facts.update(nothing, verdict=Verdict.UNDECIDED, reason=wrong, repairs=())
-    return ModelCheck(**facts, form=form, ask=ask)
+    return ModelCheck(**facts, form=form)
 
 
 def _assign(check: ModelCheck, form: CvxpyForm) -> None:

@@ -15,7 +15,7 @@ from sdpfeas.cvxpy_models import convert
 from sdpfeas.cvxpy_models.blocks import Blocks
 from sdpfeas.cvxpy_models.canonical_form import accounted_form, capturing_solver
 from sdpfeas.cvxpy_models.constraints import describe_constraint
-from sdpfeas.cvxpy_models.model_conflicts import farkas_certificate
+from sdpfeas.drivers.infeasibility import farkas_certificate
 from sdpfeas.drivers.optimum import Optimum, optimum
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import OptionError, ProblemError

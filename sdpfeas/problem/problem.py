@@ -438,13 +438,22 @@ class FeasibilityProblem:
         """The problem with every LMI replaced by a slack block and equality rows (cached)."""
         return with_slacks(self)
 
-    def select_rows(self, index: ArrayLike) -> FeasibilityProblem:
-        """Return the problem with only the rows selected by indices or by a boolean mask."""
+    def select_rows(self, index: ArrayLike, lmis: Sequence[LMI] | None = None) -> FeasibilityProblem:
+        """Return the problem with only the rows selected by indices or by a boolean mask.
+
+        ``lmis`` replaces the LMIs.
+        """
         index = row_index(index, self.m)
         names = None if self.row_names is None else [self.row_names[i] for i in index]
         rows = [rows.select(index) if index.size else None for rows in self.rows]
         return FeasibilityProblem(
-            self.sets, rows, self.lower[index], self.upper[index], names, self.block_names, self.lmis
+            self.sets,
+            rows,
+            self.lower[index],
+            self.upper[index],
+            names,
+            self.block_names,
+            self.lmis if lmis is None else lmis,
         )
 
     def bounded(self, norm: float) -> FeasibilityProblem:

@@ -1,23 +1,22 @@
-"""Conflicts: which rows, LMIs and sets of an infeasible problem contradict each other.
+"""Conflicts and relaxations: which constraints of an infeasible problem conflict, and how far.
 
-The weights come from the Farkas certificate. :func:`deletion_filter` drops constraints as long as the
-remaining ones are proved infeasible, which approximates an irreducible infeasible subsystem (IIS).
-:func:`prune_certificate` applies it to the rows of a problem, and the cvxpy models to their constraints.
+The weights of a :class:`Conflict` come from the Farkas certificate. :mod:`sdpfeas.drivers.infeasibility`
+searches for minimal conflicts, and for the least :class:`Relaxation`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier.outcome import Proof, Tolerances
-from sdpfeas.verifier.proof_attempts import CertificateAttempt, proof_modes
 
 #: A set takes no part in a contradiction if ``A*y`` cancels on it to this share of its terms.
 CANCELLED_SHARE = 1e-9
@@ -147,80 +146,124 @@ def _sets(problem: FeasibilityProblem, y: FloatArray) -> list[Conflict]:
     return found
 
 
-#: Largest number of smaller conflicts that are attempted; each costs a proof.
-MAX_DELETIONS = 500
+# --- relaxations
 
-Evidence = TypeVar("Evidence")
+#: Relative increase of the loosenings in the relaxed problem, which has no interior at the least ones.
+WIDENING = 1e-5
 
 
-def deletion_filter(
-    evidence: Evidence,
-    members: Callable[[Evidence], list[int]],
-    without: Callable[[Evidence, list[int]], Evidence | None],
-    chunk: int = 1,
-    *,
-    repeat: bool = False,
-) -> Evidence:
-    """Return the evidence of a conflict with fewer members (deletion filter, Chinneck 2008).
+@dataclass(frozen=True)
+class Loosening:
+    """A constraint, and by how much a relaxation loosens it.
 
-    ``members`` lists the constraints of a conflict, lightest first. ``without`` returns evidence of a
-    conflict that lacks some of them, or None without a proof. Members are deleted ``chunk`` at a time, then
-    in chunks of half the size, finally one by one, with at most ``MAX_DELETIONS`` proofs. With ``repeat``
-    they are deleted one by one until no deletion succeeds: needed if a proof depends on the evidence, not
-    only on the constraints that are left.
+    An inequality is relaxed by the amount, an equation to one side, a semidefinite constraint by that
+    multiple of the identity, a second-order one by a longer bound.
+
+    Attributes
+    ----------
+    name : str
+        The constraint.
+    amount : float
+        The sum of all entries.
+    amounts : ndarray
+        The amount of every entry: for a row of the lower, then of the upper bound (finite ones).
+    constraint, variable : optional
+        The constraint of a cvxpy model, or the variable with the attribute.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, sdpfeas as sf
+    >>> x = cp.Variable(2)
+    >>> model = cp.Problem(cp.Minimize(0), [x >= 2, (cp.sum(x) <= 1).set_label("budget")])
+    >>> [each] = sf.solve(model).relax().loosenings
+    >>> print(each)
+    loosen `budget` by 3
     """
-    proofs = 0
-    while True:
-        left, deleted = members(evidence), False
-        while left and proofs < MAX_DELETIONS:
-            tried, left = left[:chunk], left[chunk:]
-            proofs += 1
-            smaller = without(evidence, tried)
-            if smaller is not None:
-                evidence, deleted = smaller, True
-                # Constraints outside the new evidence are deleted too.
-                present = set(members(evidence))
-                left = [member for member in left if member in present]
-        if proofs >= MAX_DELETIONS or (chunk == 1 and not (repeat and deleted)):
-            return evidence
-        chunk = max(chunk // 2, 1)
+
+    name: str
+    amount: float
+    amounts: FloatArray
+    constraint: Any = None
+    variable: Any = None
+
+    def __str__(self) -> str:
+        """Return the advice in one line."""
+        return f"loosen `{self.name}` by {self.amount:.4g}"
 
 
-def prune_certificate(problem: FeasibilityProblem, y: FloatArray, proof: Proof | None) -> FloatArray:
-    """Return a certificate with fewer rows and LMIs, by deleting those of smallest weight.
+@dataclass(frozen=True, repr=False)
+class Relaxation:
+    """The least weighted sum of loosenings that makes a problem or model feasible, in a proved bracket.
 
-    What remains is proved again each time, with the same kind of proof.
+    Attributes
+    ----------
+    lower, upper : float
+        The bracket: some relaxation of weight ``upper`` makes the problem feasible, none of a weight below
+        ``lower`` does. Both are infinite if no loosening of these constraints suffices.
+    loosenings : tuple of Loosening
+        A relaxation of weight ``upper``: the constraints that are loosened, by how much, heaviest first.
+    names : tuple of str
+        The constraints that were free to be loosened.
+    converged : bool
+        Whether the bracket is within the tolerance.
+    reason : str
+        Why the search ended.
+    time : float
+        Seconds.
+
+    Examples
+    --------
+    >>> import sdpfeas as sf
+    >>> builder = sf.ProblemBuilder()
+    >>> builder.block("hours", sf.Nonneg(2))
+    >>> builder.row("first", {"hours": [1, 0]}, lower=5)
+    >>> builder.row("second", {"hours": [0, 1]}, lower=4)
+    >>> builder.row("day", {"hours": [1, 1]}, upper=8)
+    >>> relaxation = sf.solve(builder.build()).relax(weights={"day": 10, "second": 2})
+    >>> print(relaxation)
+    loosen `first` by 1
+    >>> print(sf.solve(relaxation.problem).verdict)
+    feasible
     """
-    modes: list[Proof] = proof_modes(problem) if proof is Proof.RIGOROUS else [proof or Proof.NUMERIC]
 
-    def members(y: FloatArray) -> list[int]:
-        weights = shares(problem, y)
-        return [int(i) for i in np.argsort(weights, kind="stable") if weights[i] != 0.0]
+    lower: float
+    upper: float
+    loosenings: tuple[Loosening, ...]
+    names: tuple[str, ...]
+    converged: bool
+    reason: str
+    time: float
+    build: Callable[[], Any]
 
-    def without(y: FloatArray, dropped: list[int]) -> FloatArray | None:
-        return _without(problem, y, dropped, modes)
+    @property
+    def name(self) -> str:
+        """The constraints that were free to be loosened, in one line."""
+        return ", ".join(self.names)
 
-    with np.errstate(all="ignore"), few_threads(problem.sides, problem.m):
-        return deletion_filter(y, members, without, max(len(members(y)) // 2, 1), repeat=True)
+    @cached_property
+    def problem(self) -> Any:
+        """The relaxed problem or cvxpy model, loosened by ``1 + 1e-5`` times the amounts.
 
+        At the least amounts its feasible set has no interior, and nothing could be proved.
+        """
+        if not math.isfinite(self.upper):
+            raise ProblemError(f"there is no relaxed problem: {self.reason}")
+        return self.build()
 
-def _without(
-    problem: FeasibilityProblem, y: FloatArray, dropped: list[int], modes: list[Proof]
-) -> FloatArray | None:
-    """Return a proved certificate with fewer rows and LMIs than ``y``, after dropping some; None if the proof
-    fails.
-    """
-    trial = np.array(y)
-    rows, own = problem.split(trial)
-    for i in dropped:
-        if i < problem.m:
-            rows[i] = 0.0
-        else:
-            own[i - problem.m][...] = 0.0
-    attempt = CertificateAttempt(problem, trial, True, Tolerances())
-    kept = next((found.evidence for mode in modes if (found := attempt.check(mode)).proven), None)
-    # Repairs may reintroduce rows; only a proof with fewer rows is progress.
-    fewer = kept is not None and np.count_nonzero(shares(problem, kept)) < np.count_nonzero(
-        shares(problem, y)
-    )
-    return kept if fewer else None
+    def __str__(self) -> str:
+        """Return the advice, one line per constraint."""
+        if math.isfinite(self.upper):
+            return "\n".join(map(str, self.loosenings)) or "nothing has to be loosened"
+        alone = "alone " if len(self.names) == 1 else ""
+        shown = f"`{self.name}`" if len(self.names) <= 3 else f"{len(self.names)} constraints"
+        if math.isinf(self.lower):
+            return f"loosening {shown} {alone}does not help"
+        return f"loosening {shown} by {self.lower:.4g} does not help; more was not proved to"
+
+    def __repr__(self) -> str:
+        """Show the bracket, the number of constraints and the stop reason in one line."""
+        count = f"{len(self.loosenings)} of {len(self.names)} constraints"
+        return (
+            f"Relaxation: {self.lower:.8g} <= least sum <= {self.upper:.8g} "
+            f"({count}, {self.time:.3g} s): {self.reason}"
+        )

@@ -5,10 +5,11 @@ A :class:`Check` is what the verifier returns, a :class:`Result` what :func:`sdp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from sdpfeas.numerics.exact_arithmetic import Reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.validation import counted
-from sdpfeas.verifier.conflicts import Conflict, conflicts, prune_certificate
+from sdpfeas.verifier.conflicts import Conflict, Relaxation
 from sdpfeas.verifier.facial_reduction import describe_chain
 from sdpfeas.verifier.outcome import Proof
 
@@ -94,30 +95,105 @@ class Check:
     malformed: str = ""
     excluded_radius: float = 0.0
 
-    def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
-        """Rows and LMIs that contradict each other, largest weight first; empty unless infeasible.
+    @cached_property
+    def _analysis(self) -> Any:
+        return _analyses[0](self)
+
+    def conflict(
+        self, *, prune: bool = False, sets: bool = False, time_limit: float | None = None
+    ) -> list[Conflict]:
+        """Constraints that contradict each other, largest weight first; empty unless infeasible.
+
+        Constraints of negligible weight are left out if the rest is still proved infeasible.
 
         Parameters
         ----------
         prune : bool
-            Search for a smaller set of rows that still conflict; every step is verified again.
+            Search for a minimal conflict: one that is not proved infeasible without any of its constraints.
+            Parts of the problem are solved again, those of the heaviest constraints first.
         sets : bool
             Also list the sets that take part.
+        time_limit : float, optional
+            Seconds for ``prune``; then the smallest conflict found is returned.
         """
-        if self.verdict is not Verdict.INFEASIBLE or self.certificate is None:
-            return []
-        y = prune_certificate(self.problem, self.certificate, self.proof) if prune else self.certificate
-        return conflicts(self.problem, y, sets=sets)
+        return list(self._analysis.conflict(prune=prune, sets=sets, time_limit=time_limit))
 
-    def explain(self, *, prune: bool = False, limit: int = 10) -> str:
+    def conflicts(self, limit: int = 5, *, time_limit: float | None = None) -> list[list[Conflict]]:
+        """Several minimal conflicts; if fewer than ``limit`` are returned in time, these are all.
+
+        Parameters
+        ----------
+        limit : int
+            Most conflicts to search for.
+        time_limit : float, optional
+            Seconds for everything.
+        """
+        return list(self._analysis.conflicts(limit, time_limit))
+
+    def relax(
+        self,
+        weights: Mapping[Any, float] | None = None,
+        only: Iterable[Any] | None = None,
+        *,
+        tol: float = 1e-6,
+        time_limit: float | None = None,
+    ) -> Relaxation:
+        """Bracket the least weighted sum of loosenings that makes the problem feasible, with proofs.
+
+        A row may be violated by an amount at each bound, an LMI (or a semidefinite constraint of a model) by
+        a multiple of the identity, a second-order one by a longer bound. Every entry of a vector has an
+        amount of its own.
+
+        Parameters
+        ----------
+        weights : mapping, optional
+            Weights of the amounts by constraint; one for all others.
+        only : iterable, optional
+            The constraints to loosen; by default all rows and LMIs, of a cvxpy model all constraints but no
+            attributes of variables. Constraints are given by name, by number (LMIs after the rows), as an
+            entry of a conflict, or as objects of a model.
+        tol : float
+            Relative width of the bracket.
+        time_limit : float, optional
+            Seconds for everything.
+
+        Returns
+        -------
+        Relaxation
+            The bracket, the loosenings that attain its upper end, and the relaxed problem.
+        """
+        found: Relaxation = self._analysis.relax(weights, only, tol, time_limit)
+        return found
+
+    def loosen(
+        self, *, limit: int = 5, tol: float = 1e-3, time_limit: float | None = None
+    ) -> list[Relaxation]:
+        """Bracket the least loosening of each constraint of the conflict alone, all others unchanged.
+
+        Often none of them helps alone; :meth:`relax` loosens several together.
+
+        Parameters
+        ----------
+        limit : int
+            Most constraints to try, heaviest first.
+        tol : float
+            Relative width of the brackets.
+        time_limit : float, optional
+            Seconds for everything.
+        """
+        return list(self._analysis.loosen(limit, tol, time_limit))
+
+    def explain(self, *, prune: bool = False, limit: int = 10, time_limit: float | None = None) -> str:
         """Explain the verdict in words: what was proved and by what margin.
 
         Parameters
         ----------
         prune : bool
-            For an infeasible problem, first search for a smaller set of conflicting rows.
+            For an infeasible problem, first search for a minimal conflict.
         limit : int
-            Largest number of conflicting rows to list.
+            Largest number of conflicting constraints to list.
+        time_limit : float, optional
+            Seconds for ``prune``.
         """
         lines = [labelled(self), self.reason]
         if self.margin is not None:
@@ -128,23 +204,8 @@ class Check:
             lines += [lmi_depth(self.problem, j, self.point) for j in range(len(self.problem.lmis))[:limit]]
         if self.chain is not None:
             lines += describe_chain(self.problem, self.chain)
-        found = self.conflict(prune=prune, sets=True)
-        rows = [entry for entry in found if entry.block is None]
-        if rows:
-            whole = sum(entry.weight for entry in rows)
-            what = "rows and LMIs" if self.problem.lmis else "rows"
-            lines.append(f"conflicting {what} ({len(rows)}), heaviest first:")
-            for entry in rows[:limit]:
-                asks = entry.described(self.problem)
-                kind = "row" if entry.lmi is None else "LMI"
-                lines.append(f"  {entry.weight / whole:7.2%}  {kind} {entry.name}: {asks}")
-            if len(rows) > limit:
-                lines.append(f"  … and {len(rows) - limit} more")
-            blocks = [entry for entry in found if entry.block is not None]
-            named = [f"{entry.name} {entry.described(self.problem)}" for entry in blocks[:limit]]
-            if named:
-                lines.append("and with " + ", ".join(named) + (", …" if len(blocks) > limit else ""))
-        return "\n".join(lines)
+        found = self.conflict(prune=prune, sets=True, time_limit=time_limit)
+        return "\n".join(lines + describe_conflict(self.problem, found, limit))
 
     def __bool__(self) -> bool:
         """Raise TruthError: a check is neither true nor false."""
@@ -277,24 +338,39 @@ class Result:
         """Iterations, as the backend counts them."""
         return self.claim.iterations
 
-    def explain(self, *, prune: bool = False, limit: int = 10) -> str:
-        """Explain the verdict in words: what was proved, by what margin, and how the backend stopped.
-
-        Parameters
-        ----------
-        prune : bool
-            For an infeasible problem, search for a smaller set of conflicting rows.
-        limit : int
-            Largest number of conflicting rows to list.
-        """
+    def explain(self, *, prune: bool = False, limit: int = 10, time_limit: float | None = None) -> str:
+        """Explain the verdict in words, and how the backend stopped; see :meth:`Check.explain`."""
         status = f"; its own status: {visible(self.raw_status)}" if self.raw_status else ""
         steps = "" if self.iterations is None else f", {self.iterations} iterations"
         tail = f"{self.backend}: {self.stop}{steps}, {self.wall_time:.3g} s{status}"
-        return self.check.explain(prune=prune, limit=limit) + "\n" + tail
+        return self.check.explain(prune=prune, limit=limit, time_limit=time_limit) + "\n" + tail
 
-    def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
-        """Rows that contradict each other, largest weight first; see :meth:`Check.conflict`."""
-        return self.check.conflict(prune=prune, sets=sets)
+    def conflict(
+        self, *, prune: bool = False, sets: bool = False, time_limit: float | None = None
+    ) -> list[Conflict]:
+        """Constraints that contradict each other, largest weight first; see :meth:`Check.conflict`."""
+        return self.check.conflict(prune=prune, sets=sets, time_limit=time_limit)
+
+    def conflicts(self, limit: int = 5, *, time_limit: float | None = None) -> list[list[Conflict]]:
+        """Several minimal conflicts; see :meth:`Check.conflicts`."""
+        return self.check.conflicts(limit, time_limit=time_limit)
+
+    def relax(
+        self,
+        weights: Mapping[Any, float] | None = None,
+        only: Iterable[Any] | None = None,
+        *,
+        tol: float = 1e-6,
+        time_limit: float | None = None,
+    ) -> Relaxation:
+        """Bracket the least loosenings that make the problem feasible; see :meth:`Check.relax`."""
+        return self.check.relax(weights, only, tol=tol, time_limit=time_limit)
+
+    def loosen(
+        self, *, limit: int = 5, tol: float = 1e-3, time_limit: float | None = None
+    ) -> list[Relaxation]:
+        """Bracket the least loosening of each conflicting constraint alone; see :meth:`Check.loosen`."""
+        return self.check.loosen(limit=limit, tol=tol, time_limit=time_limit)
 
     def __getitem__(self, block: str | int) -> FloatArray:
         """The part of the point in one block, by the block's name or its index."""
@@ -330,6 +406,36 @@ class Result:
         """Show the verdict as a card in a notebook."""
         facts = [("backend", f"{self.backend}: {self.stop}"), ("time", f"{self.wall_time:.3g} s")]
         return verdict_card(self.check, self.reason, facts).html()
+
+
+#: The analysis of infeasible problems. It solves parts of them, so the drivers, which can, set it.
+_analyses: list[Callable[[Check], Any]] = []
+
+
+def set_analysis(analysis: Callable[[Check], Any]) -> None:
+    """Set what finds minimal conflicts and relaxations (:mod:`sdpfeas.drivers.infeasibility`)."""
+    _analyses[:] = [analysis]
+
+
+def describe_conflict(problem: FeasibilityProblem, found: list[Conflict], limit: int) -> list[str]:
+    """Return the lines that list a conflict: rows and LMIs, then sets."""
+    lines = []
+    rows = [entry for entry in found if entry.block is None]
+    if rows:
+        whole = sum(entry.weight for entry in rows)
+        what = "rows and LMIs" if problem.lmis else "rows"
+        lines.append(f"conflicting {what} ({len(rows)}), heaviest first:")
+        for entry in rows[:limit]:
+            asks = entry.described(problem)
+            kind = "row" if entry.lmi is None else "LMI"
+            lines.append(f"  {entry.weight / whole:7.2%}  {kind} {entry.name}: {asks}")
+        if len(rows) > limit:
+            lines.append(f"  … and {len(rows) - limit} more")
+        blocks = [entry for entry in found if entry.block is not None]
+        named = [f"{entry.name} {entry.described(problem)}" for entry in blocks[:limit]]
+        if named:
+            lines.append("and with " + ", ".join(named) + (", …" if len(blocks) > limit else ""))
+    return lines
 
 
 def with_excluded_radius(check: Check, radius: float) -> Check:

@@ -276,8 +276,8 @@ def contradiction() -> sf.FeasibilityProblem:
 
 def test_conflicts_name_lmis_and_show_their_matrices():
     problem = contradiction()
-    noise = 1e-4 * np.eye(2).reshape(-1)
-    y = np.concatenate([[0.0], np.eye(2).reshape(-1), (np.eye(2) + 1e-4 * np.eye(2)).reshape(-1), noise])
+    noise = 2.0**-5 * np.eye(2).reshape(-1)
+    y = np.concatenate([[0.0], np.eye(2).reshape(-1), (1 + 2.0**-5) * np.eye(2).reshape(-1), noise])
     check = sf.verify(problem, sf.Claim(certificate=y), rigorous=True)
     assert check.verdict is sf.Verdict.INFEASIBLE
     found = {entry.name: entry for entry in check.conflict()}
