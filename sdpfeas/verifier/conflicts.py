@@ -175,7 +175,7 @@ class Loosening:
     >>> import cvxpy as cp, sdpfeas as sf
     >>> x = cp.Variable(2)
     >>> model = cp.Problem(cp.Minimize(0), [x >= 2, (cp.sum(x) <= 1).set_label("budget")])
-    >>> [each] = sf.solve(model).relax().loosenings
+    >>> [each] = sf.solve(model).relax(only=["budget"]).loosenings
     >>> print(each)
     loosen `budget` by 3
     """
