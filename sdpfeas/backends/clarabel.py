@@ -18,13 +18,14 @@ from sdpfeas.backends.conic.conic_cost import (
     Cost,
     eigen_flops,
     interior_point_cost,
+    require_two_iterations,
     solver_deadline,
 )
 from sdpfeas.backends.conic.conic_solution import ConicSolution
 from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.limits import WRITE_FLOPS, guard, time_left
+from sdpfeas.numerics.limits import WRITE_FLOPS, time_left
 from sdpfeas.problem.conic_form import ConicForm
 
 __all__ = ["CLARABEL", "Clarabel", "ClarabelOptions"]
@@ -93,7 +94,7 @@ def cvxpy_cost(form: ConicForm) -> Cost:
     cost = interior_point_cost(form)
     if math.isinf(time_left()):
         return cost
-    guard("two iterations of CLARABEL", cost.setup + 2.0 * cost.iteration, memory=cost.memory)
+    require_two_iterations(cost, "CLARABEL")
     try:
         return cost._replace(iteration=factored_cost(form, set_up(form, max_threads=1)).iteration)
     except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again

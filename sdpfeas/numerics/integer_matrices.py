@@ -245,10 +245,10 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
     first, second = as_int64(a), as_int64(b)
     work = float(a.shape[0]) * a.shape[1] * b.shape[1]
-    if first is not None and second is not None and _exact(first, second):
-        guard("a product of integers", work)
-        return (first.astype(np.float64) @ second.astype(np.float64)).astype(np.int64)
-    guard("a product of integers", 2.0 * INTEGER_FLOPS * work)
+    exact = first is not None and second is not None and _exact(first, second)
+    guard("a product of integers", work if exact else 2.0 * INTEGER_FLOPS * work)
+    if exact:
+        return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
     return _array(_flint(a) * _flint(b))
 
 

@@ -59,14 +59,20 @@ def _mirrored_tiles(n: int) -> Iterator[tuple[tuple[slice, slice], tuple[slice, 
             yield (rows, columns), (columns, rows)
 
 
+def check_input(matrix: FloatArray, flops: float, what: str = "an eigendecomposition") -> None:
+    """Refuse a factorisation that exceeds the time left, or of a matrix that holds NaN or infinity."""
+    guard(what, flops)
+    if not np.isfinite(matrix).all():
+        raise np.linalg.LinAlgError("matrix holds NaN or infinity")
+
+
 def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute the eigenvalues (ascending) and eigenvectors of a symmetric matrix.
 
     LAPACK's divide-and-conquer driver can fail to converge on badly scaled matrices; QR iteration is then
     tried. Raises ``numpy.linalg.LinAlgError`` if the matrix holds NaN or infinity, or neither converges.
     """
-    guard("an eigendecomposition", EIGEN_FLOPS * matrix.shape[0] ** 3)
-    _require_finite(matrix)
+    check_input(matrix, EIGEN_FLOPS * matrix.shape[0] ** 3)
     # Call LAPACK directly: below a hundred rows SciPy's checks take a fifth of the time. The transpose is the
     # same matrix in Fortran order, which LAPACK copies fastest.
     lam, vec, info = scipy.linalg.lapack.dsyevd(matrix.T, lower=1)
@@ -80,8 +86,7 @@ def eigvalsh(matrix: FloatArray) -> FloatArray:
 
     Raises ``numpy.linalg.LinAlgError`` as :func:`eigh` does.
     """
-    guard("an eigendecomposition", 0.5 * EIGEN_FLOPS * matrix.shape[0] ** 3)
-    _require_finite(matrix)
+    check_input(matrix, 0.5 * EIGEN_FLOPS * matrix.shape[0] ** 3)
     lam: FloatArray
     # With a smaller workspace the reduction to tridiagonal form is not blocked.
     lam, _, info = scipy.linalg.lapack.dsyevd(matrix.T, compute_v=0, lower=1, lwork=66 * matrix.shape[0] + 1)
@@ -95,8 +100,7 @@ def outer_eigenvalues(matrix: FloatArray, error: float, both: bool = True) -> tu
     The upper bound is infinite unless ``both``. Raises ``numpy.linalg.LinAlgError`` as :func:`eigh` does.
     """
     n = matrix.shape[0]
-    guard("eigenvalues", 0.25 * EIGEN_FLOPS * n**3)
-    _require_finite(matrix)
+    check_input(matrix, 0.25 * EIGEN_FLOPS * n**3)
     if n < 2:
         return float(matrix[0, 0]) - error, float(matrix[0, 0]) + error
     _, diagonal, off, _, info = scipy.linalg.lapack.dsytrd(matrix.T, lower=1, lwork=64 * n)
@@ -124,8 +128,7 @@ def leading_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArra
     if n < PARTIAL_SIZE or 3 * count > n:
         lam, vec = eigh(matrix)
         return lam[n - count :], vec[:, n - count :]
-    guard("a few eigenvectors", 0.5 * EIGEN_FLOPS * n**3)
-    _require_finite(matrix)
+    check_input(matrix, 0.5 * EIGEN_FLOPS * n**3)
     lam, vec = scipy.linalg.eigh(matrix, subset_by_index=(n - count, n - 1), check_finite=False)
     return lam, vec
 
@@ -135,10 +138,10 @@ def cholesky(matrix: FloatArray) -> FloatArray:
 
     Raises ``numpy.linalg.LinAlgError`` if the matrix is not positive definite.
     """
-    guard("a Cholesky factor", 0.5 * matrix.shape[0] ** 3)
+    check_input(matrix, 0.5 * matrix.shape[0] ** 3, "a Cholesky factor")
     factor: FloatArray
     factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=1)
-    # A NaN pivot stops some LAPACK libraries and not others; it remains on the diagonal.
+    # A pivot that overflows to NaN stops some LAPACK libraries and not others; it remains on the diagonal.
     if info != 0 or not math.isfinite(np.trace(factor)):
         raise np.linalg.LinAlgError("the matrix is not positive definite")
     return factor
@@ -147,9 +150,9 @@ def cholesky(matrix: FloatArray) -> FloatArray:
 def pseudoinverse(matrix: FloatArray) -> FloatArray:
     """Compute the pseudoinverse of a symmetric matrix; eigenvalues up to 1e-13 of the largest count as zero.
 
-    Raises ``numpy.linalg.LinAlgError`` or ``ValueError`` if the matrix holds NaN or infinity.
+    Raises ``numpy.linalg.LinAlgError`` if the matrix holds NaN or infinity.
     """
-    guard("a pseudoinverse", 1.5 * EIGEN_FLOPS * matrix.shape[0] ** 3)
+    check_input(matrix, 1.5 * EIGEN_FLOPS * matrix.shape[0] ** 3)
     return np.asarray(scipy.linalg.pinvh(matrix, rtol=1e-13))
 
 
@@ -161,7 +164,6 @@ def smallest(matrix: FloatArray) -> float:
     n = matrix.shape[0]
     if n < INVERSE_SIZE:
         return float(eigvalsh(matrix)[0])
-    _require_finite(matrix)
     try:
         factor = cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -195,11 +197,6 @@ def smallest_of_factor(factor: FloatArray) -> float:
             break
         basis[k + 1] = w / off[k]
     return float(1.0 / (values[-1] + error))
-
-
-def _require_finite(matrix: FloatArray) -> None:
-    if not np.isfinite(matrix).all():
-        raise np.linalg.LinAlgError("matrix holds NaN or infinity")
 
 
 def spectral_matrix(vec: FloatArray, lam: FloatArray) -> FloatArray:

@@ -451,7 +451,6 @@ def metric_block(
     side = _side(block)
     if side is None:
         return None
-    guard("a factor of a point", 3.0 * float(side) ** 3, memory=64.0 * side**2)
     matrix = x if block.matrix else symmetrize(block.psd_preimage(x))
     root = _root(block if block.matrix else PSD(side), matrix)
     return None if root is None else CongruenceBlock(b, rows, block, *root, matrix)

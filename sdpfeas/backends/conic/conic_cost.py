@@ -33,12 +33,17 @@ class Cost(NamedTuple):
     memory: float = 0.0
 
 
+def require_two_iterations(cost: Cost, name: str) -> None:
+    """Raise ``OutOfTime`` or ``OutOfMemory`` if the set-up and two iterations do not fit."""
+    guard(f"two iterations of {name}", cost.setup + 2.0 * cost.iteration, memory=cost.memory)
+
+
 def solver_deadline(cost: Cost, name: str, deadline: Deadline) -> Deadline:
     """Return the time limit of a solver such that its last iteration ends before the deadline.
 
     Raises ``OutOfTime`` or ``OutOfMemory`` if not even two iterations fit.
     """
-    guard(f"two iterations of {name}", cost.setup + 2.0 * cost.iteration, memory=cost.memory)
+    require_two_iterations(cost, name)
     if deadline.limit is None:
         return deadline
     usable = (1.0 - READOUT_TIME_SHARE) * deadline.left - estimated_seconds(cost.iteration)

@@ -95,8 +95,6 @@ class Ascent:
         # Functions that differ in the weight only share their eigendecompositions.
         same = at is not None and np.array_equal(at[0].units.blocks, function.units.blocks)
         try:
-            stored = sum(rows.entries for rows in function.problem.rows)
-            guard("an evaluation of the dual function", WRITE_FLOPS * stored)
             found = function.evaluate(z, self.latest if same else None)
         except np.linalg.LinAlgError as error:
             raise AscentStopped(Stop.NUMERICAL, str(error)) from None

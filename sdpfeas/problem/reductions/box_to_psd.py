@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix, triangle_map
 from sdpfeas.numerics.rounding import UNIT, symmetric_norm_upper
 from sdpfeas.problem.lmi import require_no_lmis
@@ -105,8 +104,6 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
     boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
     if not boxes:
         return BoxToPsd(problem, problem, ())
-    side = sum(float(s.n) ** 2 for _, s in boxes)
-    guard("lifting", 200.0 * WRITE_FLOPS * side, memory=400.0 * side)
     added = {b: s.n * (s.n + 1) // 2 + (s.trace is not None) for b, s in boxes}
     total = problem.m + sum(added.values())
     shift = np.zeros(problem.m)

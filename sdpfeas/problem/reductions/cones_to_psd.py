@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
 
-from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Sparse
@@ -68,7 +67,6 @@ def cones_to_psd(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
         if side is None:
             continue
         maps[b] = block.psd_map()
-        guard("PSD blocks for other cones", memory=40.0 * side * old.entries)
         sets[b] = PSD(side)
         if not old.empty:
             rows[b] = Sparse(sp.csr_array(old.explicit() @ maps[b].T), side)

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exact_arithmetic import semidefinite_exact, sum_of
-from sdpfeas.numerics.limits import EIGEN_FLOPS, guard
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.limits import EIGEN_FLOPS
+from sdpfeas.numerics.linalg import FloatArray, check_input
 from sdpfeas.numerics.rounding import (
     definite,
     product_up,
@@ -167,9 +167,7 @@ class HermitianPSD(BlockSet):
 
     def decompose(self, x: FloatArray) -> tuple[FloatArray, Frame]:
         """Return the ascending eigenvalues and the eigenvectors."""
-        guard("an eigendecomposition", 4.0 * EIGEN_FLOPS * self.degree**3)
-        if not np.isfinite(x).all():
-            raise np.linalg.LinAlgError("matrix holds NaN or infinity")
+        check_input(x, 4.0 * EIGEN_FLOPS * self.degree**3)
         lam, vec = np.linalg.eigh(self.to_complex(x))
         return lam, vec
 
@@ -194,9 +192,7 @@ class HermitianPSD(BlockSet):
 
     def spectrum(self, x: FloatArray) -> FloatArray:
         """Return the eigenvalues without computing eigenvectors."""
-        guard("an eigendecomposition", 2.0 * EIGEN_FLOPS * self.degree**3)
-        if not np.isfinite(x).all():
-            raise np.linalg.LinAlgError("matrix holds NaN or infinity")
+        check_input(x, 2.0 * EIGEN_FLOPS * self.degree**3)
         return np.asarray(np.linalg.eigvalsh(self.to_complex(x)))
 
     # ------------------------------------------------------------ proofs, on real matrices of twice the side
