@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows.base import Read, fractions
+from sdpfeas.problem.sets import BlockSet
 
 
 class ExactLmi:
@@ -40,22 +42,41 @@ class ExactLmi:
     @cached_property
     def entries(self) -> np.ndarray:
         """Positions of the entries on and above the diagonal, or of all entries of a vector."""
-        n = self.set.n
-        return np.ravel_multi_index(np.triu_indices(n), (n, n)) if self.set.matrix else np.arange(n)
+        return _upper(self.mirror)
 
     @cached_property
     def mirror(self) -> np.ndarray:
         """For every entry the position of its transposed entry."""
-        return np.arange(self.set.entries).reshape(self.set.shape).T.reshape(-1)
+        return _mirror([self.set])
 
     @cached_property
     def folded(self) -> np.ndarray:
         """The matrix on the upper triangle only, with the coefficients of transposed entries added."""
-        own = self.entries
-        paired = self.mirror[own] != own
-        folded = self.matrix[:, own]
-        folded[:, paired] = folded[:, paired] + self.matrix[:, self.mirror[own][paired]]
-        return folded
+        return _folded(self.matrix, self.mirror)
+
+
+def _mirror(blocks: Sequence[BlockSet]) -> np.ndarray:
+    """For every stacked entry the position of its transposed entry; on vectors and diagonals its own."""
+    out, start = [], 0
+    for block in blocks:
+        place = np.arange(start, start + block.entries).reshape(block.shape)
+        out.append(place.T.reshape(-1))
+        start += block.entries
+    return np.concatenate(out)
+
+
+def _upper(mirror: np.ndarray) -> np.ndarray:
+    """Return the positions of the entries on and above the diagonals."""
+    return np.flatnonzero(mirror >= np.arange(mirror.size))
+
+
+def _folded(matrix: np.ndarray, mirror: np.ndarray) -> np.ndarray:
+    """Restrict rows to the upper triangles, with the coefficients of transposed entries added."""
+    own = _upper(mirror)
+    paired = mirror[own] > own
+    folded = matrix[:, own]
+    folded[:, paired] = folded[:, paired] + matrix[:, mirror[own][paired]]
+    return folded
 
 
 #: The rational number that a stored number stands for, by reading.
@@ -99,12 +120,7 @@ class ExactRows:
     @cached_property
     def mirror(self) -> np.ndarray:
         """For every entry the position of its transposed entry; its own position on vectors and diagonals."""
-        out, start = [], 0
-        for block in self.problem.sets:
-            place = np.arange(start, start + math.prod(block.shape)).reshape(block.shape)
-            out.append(place.T.reshape(-1))
-            start += place.size
-        return np.concatenate(out)
+        return _mirror(self.problem.sets)
 
     @cached_property
     def folded(self) -> tuple[np.ndarray, FloatArray, np.ndarray]:
@@ -115,14 +131,11 @@ class ExactRows:
     @cached_property
     def own(self) -> np.ndarray:
         """Positions of the entries on and above the diagonals."""
-        return np.flatnonzero(self.mirror >= np.arange(self.mirror.size))
+        return _upper(self.mirror)
 
     def fold(self, matrix: np.ndarray) -> np.ndarray:
         """Restrict rows to the upper triangles, with the coefficients of transposed entries added."""
-        paired = self.mirror[self.own] > self.own
-        folded = matrix[:, self.own]
-        folded[:, paired] = folded[:, paired] + matrix[:, self.mirror[self.own][paired]]
-        return folded
+        return _folded(matrix, self.mirror)
 
 
 def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from sdpfeas.numerics.linalg import FloatArray
@@ -13,32 +12,33 @@ if TYPE_CHECKING:
 __all__ = ["ComposedReduction", "Reduction"]
 
 
-class Reduction(ABC):
+class Reduction:
     """A map from a problem to another one, with maps of evidence in both directions.
 
     ``point`` and ``multipliers`` map evidence about ``problem`` back to ``original``; ``start_point`` and
     ``start_multipliers`` map a warm start from ``original`` to ``problem``. The maps are exact up to
-    rounding. Evidence is always verified on the original problem.
+    rounding; a map that a reduction does not define is the identity. Evidence is always verified on the
+    original problem.
     """
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
 
-    @abstractmethod
     def point(self, point: Point) -> Point:
         """Map a point of ``problem`` to one of ``original``."""
+        return point
 
-    @abstractmethod
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Map dual multipliers (a certificate) of ``problem`` to those of ``original``."""
+        return y
 
-    @abstractmethod
     def start_point(self, point: Point) -> Point:
         """Map a point of ``original`` to one of ``problem``."""
+        return point
 
-    @abstractmethod
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """Map dual multipliers of ``original`` to those of ``problem``."""
+        return y
 
     def terms(self, objective: Point) -> Point:
         """Map the terms of a linear objective on ``original`` to those of an equal one on ``problem``."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
 
-from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import PSD, BlockSet
@@ -48,14 +47,6 @@ class ConesToPsd(Reduction):
             (self._maps[b] @ c).reshape(block.shape) if b in self._maps else c
             for b, (block, c) in enumerate(made)
         )
-
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Return the multipliers unchanged."""
-        return y
-
-    def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Return the multipliers unchanged."""
-        return y
 
 
 def cones_to_psd(problem: FeasibilityProblem, taken: Collection[type[BlockSet]]) -> ConesToPsd:

@@ -42,14 +42,6 @@ class DecimalData(Reduction):
     factors: FloatArray
     example: str
 
-    def point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
-
-    def start_point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
-
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Multiply by the factors."""
         return y * self.factors

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.lmi_to_slack import lmi_entries, lmi_rows, stacked_rows, times_stored
 from sdpfeas.problem.rows import Dense, Sparse
@@ -47,14 +47,6 @@ class PairsToEquations(Reduction):
     certificate: FloatArray | None
     _as_rows: _Rows | None
     _lines: tuple[_Line, ...]
-
-    def point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
-
-    def start_point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
 
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Assign ``y > 0`` to the row with the lower bound and ``y < 0`` to that with the upper bound."""

@@ -35,19 +35,11 @@ class MarginForm(Reduction):
         """Drop the margin block."""
         return point[:-1]
 
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Return the multipliers unchanged: the rows correspond one to one."""
-        return y
-
     def start_point(self, point: Point) -> Point:
         """Append the margin of the point, clipped at ``t = -MARGIN_SHIFT``."""
         value = self.original.apply(point)
         left = np.minimum(value - self.original.lower, self.original.upper - value) / self.original.norms
         return (*point, np.array([max(float(np.min(left)) + MARGIN_SHIFT, 0.0)]))
-
-    def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Return the multipliers unchanged."""
-        return y
 
     def start(self, point: Point | None, y: FloatArray | None) -> tuple[Point, FloatArray] | None:
         """Return a warm start for the maximisation; None unless both point and usable multipliers exist."""

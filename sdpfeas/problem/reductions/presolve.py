@@ -136,14 +136,6 @@ class MergeOppositeColumns(Reduction):
             out.append(objective[b][first] if half else objective[b][first] - objective[b][second])
         return tuple(out)
 
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Return the multipliers unchanged."""
-        return y
-
-    def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Return the multipliers unchanged."""
-        return y
-
 
 def merge_opposite_columns(problem: FeasibilityProblem, objective: Point) -> MergeOppositeColumns:
     """Merge non-negative variables with opposite columns in rows and ``objective``; not with LMIs."""

@@ -20,7 +20,7 @@ import scipy.linalg
 from sdpfeas.numerics.integer_matrices import combinations
 from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.base import EMPTY
@@ -75,19 +75,11 @@ class DropRedundantRows(Reduction):
     _kept: np.ndarray
     _combinations: dict[int, dict[int, Fraction]]
 
-    def point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
-
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Insert zeros for the dropped rows."""
         head = np.zeros(self.original.m)
         head[self._kept] = y[: self._kept.size]
         return np.concatenate([head, y[self._kept.size :]])
-
-    def start_point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """Distribute the multipliers of dropped rows over the rows of their linear combinations."""

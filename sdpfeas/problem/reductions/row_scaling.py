@@ -13,7 +13,7 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows.base import value_range
 
 if TYPE_CHECKING:
-    from sdpfeas.problem.problem import FeasibilityProblem, Point
+    from sdpfeas.problem.problem import FeasibilityProblem
 
 #: Limits of the binary exponents of the factors, tried in this order until no number over- or underflows.
 EXPONENTS = (500, 100, 20, 0)
@@ -29,14 +29,6 @@ class RowScaling(Reduction):
     original: FeasibilityProblem
     problem: FeasibilityProblem
     factors: FloatArray
-
-    def point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
-
-    def start_point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """Divide by the factors."""

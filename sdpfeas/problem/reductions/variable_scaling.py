@@ -46,14 +46,6 @@ class VariableScaling(Reduction):
         """Return ``Y = D^-1 X D^-1`` or ``y = D^-1 x``."""
         return tuple(x / unit for x, unit in zip(point, self._units, strict=True))
 
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Return the multipliers unchanged."""
-        return y
-
-    def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Return the multipliers unchanged."""
-        return y
-
 
 def scale_variables(problem: FeasibilityProblem) -> VariableScaling:
     """Scale the variables of a problem, unless it has LMIs or more than ``MAX_SCALED_ENTRIES`` entries."""

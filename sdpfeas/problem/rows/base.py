@@ -265,9 +265,11 @@ class Rows(ABC):
     def explicit(self) -> Any:
         """Return all rows as one CSR array in which row ``i`` is ``adjoint(e_i)``, bit for bit.
 
-        Writers and reductions use it, so that a problem read back has the same row matrices. It costs one
-        adjoint per row; :meth:`to_csr` is faster and may differ in the last bit where factors are stored.
+        Writers and reductions use it, so that a problem read back has the same row matrices. Where factors
+        are stored it costs one adjoint per row; :meth:`to_csr` is faster and may differ in the last bit.
         """
+        if self._factors_stored == 1:
+            return self.to_csr()
         rows = [sp.csr_array(self.adjoint(unit).reshape(1, -1)) for unit in np.eye(self.m)]
         return sp.csr_array(sp.vstack(rows, format="csr")) if rows else self.to_csr()
 

@@ -89,10 +89,6 @@ class Dense(Rows):
         csr = sp.csr_array(self._flat)
         return abs(csr) if magnitude else csr
 
-    def explicit(self) -> Any:
-        """Return ``to_csr``: the entries are stored."""
-        return self.to_csr()
-
     def columns(self, magnitude: bool = False) -> Any:
         """Return all rows as one array."""
         return np.abs(self._flat) if magnitude else self._flat

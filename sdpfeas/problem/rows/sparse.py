@@ -123,10 +123,6 @@ class Sparse(Rows):
         """Return all rows as one CSR array."""
         return abs(self.array) if magnitude else self.array
 
-    def explicit(self) -> Any:
-        """Return ``to_csr``: the entries are stored."""
-        return self.to_csr()
-
     def stable_apply(self, x: FloatArray) -> FloatArray:
         """Return ``apply``: every term is a single product."""
         return self.apply(x)
