@@ -271,13 +271,13 @@ def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> F
     >>> found.sizes, found.reduction.problem.sets
     (((2, 1),), (PSD(n=1),))
     """
+    deadline = Deadline(time_limit)
     if not isinstance(problem, FeasibilityProblem):
         raise ProblemError(f"reduce needs a FeasibilityProblem, got {type(problem).__name__}")
     if not has_faces(problem):
         raise ProblemError(
             "reduce needs dense or sparse coefficients on cones and LMIs: factored rows would be rounded"
         )
-    deadline = Deadline(time_limit)
     try:
         with limited(deadline):
             in_rows = rows_only(problem)

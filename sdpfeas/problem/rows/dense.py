@@ -109,7 +109,8 @@ class Dense(Rows):
         return self._array[i]
 
     def _select(self, index: np.ndarray) -> Rows:
-        guard("a copy of the rows", memory=8.0 * index.size * self._flat.shape[1])
+        numbers = float(index.size) * self._flat.shape[1]
+        guard("a copy of the rows", WRITE_FLOPS * numbers, memory=8.0 * numbers)
         return self._like(self._array[index])
 
     def scaled(self, factors: FloatArray) -> Rows:
