@@ -182,7 +182,6 @@ def test_names_shown_alike_stay_apart() -> None:
     sets = [sf.PSD(1), sf.SpectralBox(1)]
     problem = sf.FeasibilityProblem(sets, [None, None], [], [], block_names=names)
     assert problem.block_name(0) == problem.block_name(1)
-    assert problem.lift().problem.block_names is not None
 
 
 def test_feature_names_of_wlda(tmp_path: Path) -> None:

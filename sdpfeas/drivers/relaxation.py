@@ -23,8 +23,8 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.box_to_psd import distinct
 from sdpfeas.problem.sets import Nonneg
+from sdpfeas.problem.validation import distinct
 from sdpfeas.verifier.conflicts import WIDENING, Loosening, Relaxation
 
 #: A constraint whose weighted loosening is below this share of the total is not loosened, if the others

@@ -24,13 +24,13 @@ from sdpfeas.numerics.rounding import norm_upper, product_up
 from sdpfeas.problem.conic_form import ConicForm, conic_form
 from sdpfeas.problem.lmi import LMI, checked_lmis, lmi_fact, split_multipliers, symmetric_multipliers
 from sdpfeas.problem.problem_file import load_problem, save_problem
-from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, distinct, lift, padded_rows
+from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, lift, padded_rows
 from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
 from sdpfeas.problem.reductions.row_scaling import RowScaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.rows.base import is_frozen, sealed
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.problem.validation import RowError, counted, float_array, listed, row_index
+from sdpfeas.problem.validation import RowError, counted, distinct, float_array, listed, row_index
 
 
 def hash_of(problem: FeasibilityProblem) -> str:

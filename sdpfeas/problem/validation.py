@@ -15,6 +15,7 @@ from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 __all__ = [
     "RowError",
     "counted",
+    "distinct",
     "finite_number",
     "float_array",
     "listed",
@@ -42,6 +43,18 @@ class RowError(ProblemError):
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, which takes a plural "s" unless the count is 1."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def distinct(fresh: list[str], taken: list[str]) -> list[str]:
+    """Append primes to names in ``fresh`` until all names are distinct."""
+    seen = set(taken)
+    out = []
+    for name in fresh:
+        while name in seen:
+            name += "'"  # noqa: PLW2901
+        seen.add(name)
+        out.append(name)
+    return out
 
 
 def listed(values: Any, what: str, error: type[SdpfeasError] = ProblemError) -> list[Any]:

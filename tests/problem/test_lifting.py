@@ -8,7 +8,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import (
     SEEDS,
-    block_sets,
     examples,
     problems,
     random_array,
@@ -181,29 +180,6 @@ def test_a_problem_without_boxes_is_its_own_lift():
     assert lift.problem is problem
     assert np.array_equal(lift.start_multipliers(np.ones(1)), np.ones(1))
     assert np.array_equal(lift.point((np.eye(2),))[0], np.eye(2))
-
-
-def test_names_are_carried_over_and_stay_distinct():
-    problem = sf.FeasibilityProblem(
-        [sf.SpectralBox(1, trace=0.5), sf.Nonneg(1), sf.SpectralBox(1)],
-        [[[[1.0]], [[2.0]]], None, None],
-        [0.0, 0.0],
-        [1.0, 1.0],
-        ["Z: trace", "Z: lift (0,0)"],
-        ["Z", "Z - lower", "upper - Z"],
-    )
-    lifted = problem.lift().problem
-    assert lifted.row_names[:2] == problem.row_names
-    assert lifted.row_names[2:] == ("Z: lift (0,0)'", "Z: trace'", "upper - Z: lift (0,0)")
-    assert lifted.block_names == (
-        "Z - lower'", "upper - Z'", "Z - lower", "upper - Z - lower", "upper - upper - Z"
-    )  # fmt: skip
-
-
-@given(block_sets(3))
-def test_lifting_needs_no_names(block):
-    problem = sf.FeasibilityProblem([block], [None], [], [])
-    assert problem.lift().problem.block_names is None
 
 
 def test_nonsense_is_carried_over_as_nonsense():

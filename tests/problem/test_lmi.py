@@ -187,11 +187,7 @@ def test_slacks_hold_the_numbers_of_the_lmi_as_they_are():
             assert np.array_equal(rows.array.toarray()[own], values)
 
 
-def test_slacks_have_names_where_all_parts_have():
-    named = problem(lmi(name="g"), block_names=["g"])
-    assert named.slack_form.problem.block_names == ("g", "g'")
-    assert named.slack_form.problem.row_names == ("g (0, 0)", "g (0, 1)", "g (1, 1)")
-    assert problem(lmi(name=None)).slack_form.problem.row_names is None
+def test_without_lmis_the_slack_form_is_the_problem_itself():
     plain = sf.FeasibilityProblem([sf.Free(2)], [None], [], [])
     assert plain.slack_form.problem is plain
 

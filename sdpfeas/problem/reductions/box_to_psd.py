@@ -108,20 +108,14 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
     total = problem.m + sum(added.values())
     shift = np.zeros(problem.m)
     low_extra: list[FloatArray] = []
-    names = None if problem.row_names is None else list(problem.row_names)
     sets: list[BlockSet] = []
     rows: list[Rows] = []
-    block_names: list[str] = []
     where: list[tuple[int, int, int]] = []
     start = problem.m
-    taken = problem.block_names or ()
     for b, block, old in problem.blocks():
-        # The raw name, because distinct names may have the same escaped form.
-        name = str(b) if problem.block_names is None else problem.block_names[b]
         if not block.bounded:
             sets.append(block)
             rows.append(padded_rows(old, block, problem.m, total))
-            block_names.append(name)
             continue
         if not old.empty and block.lower != 0.0:
             shift += block.lower * old.apply(np.eye(block.n))
@@ -134,15 +128,10 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
             sets.append(PSD(block.n))
             rows.append(padded_rows(original, block, problem.m, total, start, sp.vstack(parts)))
         where.append((b, len(sets) - 2, start))
-        block_names += distinct([f"{name} - lower", f"upper - {name}"], [*block_names, *taken])
         i, j = np.triu_indices(block.n)
         low_extra.append(np.where(i == j, block.upper - block.lower, 0.0))
         if block.trace is not None:
             low_extra.append(np.array([_lifted_trace(block)]))
-        if names is not None:
-            fresh = [f"{name}: lift ({p},{q})" for p, q in zip(i, j, strict=True)]
-            fresh += [f"{name}: trace"] if block.trace is not None else []
-            names += distinct(fresh, names)
         start += added[b]
     extra = np.concatenate(low_extra)
     lifted = type(problem)(
@@ -150,8 +139,6 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
         rows,
         np.concatenate([problem.lower - shift, extra]),
         np.concatenate([problem.upper - shift, extra]),
-        names,
-        None if problem.block_names is None else block_names,
     )
     return BoxToPsd(problem, lifted, tuple(where))
 
@@ -161,18 +148,6 @@ def _lifted_trace(box: BlockSet) -> float:
     assert box.trace is not None
     width = box.n * Fraction(box.upper - box.lower)
     return nearest_between(Fraction(box.trace) - box.n * Fraction(box.lower), Fraction(0), width)
-
-
-def distinct(fresh: list[str], taken: list[str]) -> list[str]:
-    """Append primes to names in ``fresh`` until all names are distinct."""
-    seen = set(taken)
-    out = []
-    for name in fresh:
-        while name in seen:
-            name += "'"  # noqa: PLW2901
-        seen.add(name)
-        out.append(name)
-    return out
 
 
 def padded_rows(

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.box_to_psd import distinct
 from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import BlockSet
 
@@ -92,26 +91,8 @@ def with_slacks(problem: FeasibilityProblem) -> LmiToSlack:
         rows,
         np.concatenate([problem.lower, right]),
         np.concatenate([problem.upper, right]),
-        *_names(problem),
     )
     return LmiToSlack(problem, made)
-
-
-def _names(problem: FeasibilityProblem) -> tuple[list[str] | None, list[str] | None]:
-    """Return names of rows and blocks; None unless all LMIs and all original rows or blocks have names."""
-    names = [lmi.name for lmi in problem.lmis if lmi.name is not None]
-    if len(names) < len(problem.lmis):
-        return None, None
-    row_names = block_names = None
-    if problem.row_names is not None or problem.m == 0:
-        row_names = list(problem.row_names or ())
-        for lmi in problem.lmis:
-            places = zip(*(part.tolist() for part in lmi_entries(lmi.set)), strict=True)
-            row_names += distinct([f"{lmi.name} {place}" for place in places], row_names)
-    if problem.block_names is not None:
-        block_names = list(problem.block_names)
-        block_names += distinct(names, block_names)
-    return row_names, block_names
 
 
 def lmi_entries(block: BlockSet) -> tuple[np.ndarray, ...]:
