@@ -17,15 +17,13 @@ Warm starts are supported. The method is deterministic. Entry point: :class:`Adm
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
@@ -33,13 +31,12 @@ from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.claims import Claim, Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
-from sdpfeas.numerics.limits import check_deadline, guard
-from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, pseudoinverse, symmetrize
+from sdpfeas.numerics.limits import check_deadline
+from sdpfeas.numerics.linalg import FloatArray, cholesky, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.equality_correction import FreeColumns
+from sdpfeas.verifier.equality_correction import CorrectionSystem, FreeColumns, Movable, correct_point
 
 #: Each margin is this share of the previous one.
 MARGIN_SHARE = 1e-2
@@ -65,14 +62,8 @@ START_RESIDUAL = 1e-6
 #: Largest number of coefficients for which the rows are stored as one dense matrix.
 DENSE_COEFFICIENTS = 250_000
 
-#: Largest number of rows for which ``AA'`` is diagonalised, which serves every penalty, ...
-EIGEN_ROWS = 600
-
-#: ... and for which it is factorised anew for each penalty. Beyond, conjugate gradients are used.
+#: Largest number of rows for which ``AA'`` is factorised. Beyond, conjugate gradients are used.
 CHOLESKY_ROWS = 3000
-
-#: Penalty with which a point is projected onto its equality rows.
-EQUALITY_PENALTY = 1e9
 
 
 @dataclass(frozen=True)
@@ -184,8 +175,7 @@ class MarginSearch:
 
     def _iterate(self, start: WarmStart) -> Claim:
         """Run ADMM on the tightened and the widened problem, from the largest margin to the smallest."""
-        self.equalities = EqualityProjection(self.problem, self.scales)
-        self.cleaning = MultiplierProjection(self.problem)
+        self.equalities = equality_projection(self.problem, self.scales)
         space = ScaledSpace(self.problem, self.weights, self.scales)
         tightened = DouglasRachford(space, self.options)
         tightened.start(start.point, None)
@@ -251,13 +241,14 @@ class MarginSearch:
 
     def _offer_point(self, run: DouglasRachford) -> bool:
         """Offer the point of the tightened run, projected onto the equality rows."""
-        self.point = self.equalities.project(run.space.point(run.member))
+        point = run.space.point(run.member)
+        self.point = point if self.equalities is None else correct_point(self.problem, self.equalities, point)
         return self.points.offer(self.point, run)
 
     def _offer_certificate(self, run: DouglasRachford) -> bool:
         """Offer the multipliers of the widened run."""
         for candidate in run.certificate_candidates():
-            y = self.cleaning.project(candidate)
+            y = admissible_certificate(self.problem, candidate)
             if y is None:
                 continue
             self.certificate = self.scaling.multipliers(y)
@@ -382,14 +373,6 @@ def _norm(*parts: FloatArray) -> float:
 # --- Scaled coordinates
 
 
-class DiagonalPlusLowRank(NamedTuple):
-    """The matrix ``diag(diagonal) + columns diag(signs) columns'``."""
-
-    diagonal: FloatArray
-    columns: FloatArray
-    signs: FloatArray
-
-
 class ScaledSpace:
     """Points as vectors in scaled coordinates, with optionally widened cones.
 
@@ -496,38 +479,6 @@ class ScaledSpace:
                 total += scale * rows.apply(block.identity())
         return np.sqrt(self._kappa * (2.0 - self._kappa * self._degree)) * total
 
-    def diagonal_plus_columns(self) -> DiagonalPlusLowRank | None:
-        """Return ``AA'`` as diagonal plus low rank, or None if the rank exceeds half of the rows.
-
-        Blocks on which no two rows share an entry, such as slack, contribute to the diagonal; every entry of
-        the other blocks contributes a column.
-        """
-        problem = self.problem
-        parts = [
-            (rows, scale, int(np.prod(rows.shape)))
-            for rows, scale in zip(problem.rows, self.scales, strict=True)
-            if not rows.empty
-        ]
-        count = 1 + sum(size for rows, _, size in parts if not _disjoint(rows))
-        if 2 * count > problem.m:
-            return None
-        guard("the columns of the rows", memory=24.0 * count * problem.m)
-        diagonal, columns = np.zeros(problem.m), [self._trace_column()]
-        for rows, scale, size in parts:
-            if _disjoint(rows):
-                diagonal += (scale * rows.norms()) ** 2
-            else:
-                columns += [scale * rows.apply(unit.reshape(rows.shape)) for unit in np.eye(size)]
-        signs = np.ones(len(columns))
-        signs[0] = -1.0
-        stacked = np.stack(columns, axis=1) * self.weights[:, None]
-        return DiagonalPlusLowRank(diagonal * self.weights**2, stacked, signs)
-
-
-def _disjoint(rows: Rows) -> bool:
-    """Return whether no two rows share an entry."""
-    return isinstance(rows, Sparse) and bool(np.max(np.bincount(rows.array.indices), initial=0) <= 1)
-
 
 def ruiz_scaling(norms: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return weights of rows and scales of blocks that equilibrate ``norms`` (blocks × rows).
@@ -558,7 +509,8 @@ class GraphProjection:
 
     def __init__(self, space: ScaledSpace, penalty: float) -> None:
         self.space = space
-        self.system = _shifted_gram(space)
+        many = space.problem.m > CHOLESKY_ROWS
+        self.system = IterativeGram(space) if many else CholeskyGram(space.gram())
         self.set_penalty(penalty)
 
     def set_penalty(self, penalty: float) -> None:
@@ -577,84 +529,36 @@ class GraphProjection:
         return v + self.space.adjoint(t), u - t / self.penalty
 
 
-class ShiftedGram(ABC):
-    """Linear system ``(I/penalty + AA') t = r``."""
-
-    @abstractmethod
-    def set_penalty(self, penalty: float) -> None:
-        """Change the penalty."""
-
-    @abstractmethod
-    def solve(self, residual: FloatArray) -> FloatArray:
-        """Return ``t``."""
-
-
-def _shifted_gram(space: ScaledSpace) -> ShiftedGram:
-    """Choose how to solve the linear system: by structure, then by size."""
-    low_rank = space.diagonal_plus_columns()
-    if low_rank is not None:
-        return LowRankGram(low_rank)
-    if space.problem.m > CHOLESKY_ROWS:
-        return IterativeGram(space)
-    return EigenGram(space.gram()) if space.problem.m <= EIGEN_ROWS else CholeskyGram(space.gram())
-
-
-class LowRankGram(ShiftedGram):
-    """``AA'`` diagonal plus low rank, by the Woodbury formula."""
-
-    def __init__(self, parts: DiagonalPlusLowRank) -> None:
-        self._diagonal, self._columns, self._signs = parts
-
-    def set_penalty(self, penalty: float) -> None:
-        self._inverse = 1.0 / (self._diagonal + 1.0 / penalty)
-        inner = np.diag(self._signs) + self._columns.T @ (self._inverse[:, None] * self._columns)
-        self._factor = scipy.linalg.lu_factor(inner, check_finite=False)
-
-    def solve(self, residual: FloatArray) -> FloatArray:
-        t = self._inverse * residual
-        inner = scipy.linalg.lu_solve(self._factor, self._columns.T @ t, check_finite=False)
-        return t - self._inverse * (self._columns @ inner)
-
-
-class EigenGram(ShiftedGram):
-    """``AA'`` by its eigendecomposition."""
-
-    def __init__(self, gram: FloatArray) -> None:
-        lam, self._vectors = eigh(gram)
-        self._values = np.maximum(lam, 0.0)
-
-    def set_penalty(self, penalty: float) -> None:
-        self._penalty = penalty
-
-    def solve(self, residual: FloatArray) -> FloatArray:
-        return self._vectors @ ((self._vectors.T @ residual) / (self._values + 1.0 / self._penalty))
-
-
-class CholeskyGram(ShiftedGram):
-    """``AA'`` by a Cholesky factorisation per penalty."""
+class CholeskyGram:
+    """The linear system ``(I/penalty + AA') t = r``, by a Cholesky factorisation per penalty."""
 
     def __init__(self, gram: FloatArray) -> None:
         self._gram = gram
 
     def set_penalty(self, penalty: float) -> None:
+        """Change the penalty, which refactorises the system."""
         shifted = self._gram + np.eye(self._gram.shape[0]) / penalty
         self._factor = cholesky(shifted), True
 
     def solve(self, residual: FloatArray) -> FloatArray:
+        """Return ``t``."""
         return np.asarray(scipy.linalg.cho_solve(self._factor, residual, check_finite=False))
 
 
-class IterativeGram(ShiftedGram):
-    """``AA'`` as an operator, by conjugate gradients from the previous solution."""
+class IterativeGram:
+    """The same system by conjugate gradients from the previous solution, without ``AA'``."""
 
     def __init__(self, space: ScaledSpace) -> None:
         self._space = space
         self._last = np.zeros(space.problem.m)
 
     def set_penalty(self, penalty: float) -> None:
+        """Change the penalty."""
         self._penalty = penalty
 
     def solve(self, residual: FloatArray) -> FloatArray:
+        """Return ``t``."""
+
         def matvec(t: FloatArray) -> FloatArray:
             return t / self._penalty + self._space.apply(self._space.adjoint(t))
 
@@ -666,79 +570,36 @@ class IterativeGram(ShiftedGram):
 # --- From iterates to evidence
 
 
-class EqualityProjection:
-    """Least-norm correction of a point onto the equality rows and the prescribed traces."""
+def equality_projection(problem: FeasibilityProblem, scales: FloatArray) -> CorrectionSystem | None:
+    """Return the system of least-norm corrections onto the equality rows and the traces, factorised once.
 
-    def __init__(self, problem: FeasibilityProblem, scales: FloatArray) -> None:
-        index = problem.equality_rows
-        self._graph: GraphProjection | None = None
-        if index.size == 0:
-            return
-        traces = {b: s.trace for b, s in enumerate(problem.sets) if s.trace is not None}
-        right = np.append(problem.lower[index], list(traces.values()))
-        own = {b: k for k, b in enumerate(traces)}
-        rows = [
-            _with_trace_rows(rows.select(index), block, own.get(b), len(traces))
-            for b, block, rows in problem.blocks()
-        ]
-        equations = FeasibilityProblem(problem.sets, rows, right, right)
-        # The penalty is large but finite, so the projection is repeated.
-        self._graph = GraphProjection(ScaledSpace(equations, np.ones(right.size), scales), EQUALITY_PENALTY)
-
-    def project(self, point: Point) -> Point:
-        """Return the nearest point that satisfies all equations."""
-        if self._graph is None:
-            return point
-        space = self._graph.space
-        vector = space.vector(point)
-        for _ in range(3):
-            vector, _ = self._graph.project(vector, space.problem.lower)
-        return tuple(symmetrize(x) if x.ndim == 2 else x for x in space.point(vector))
+    Returns None without such rows, or if it cannot be factorised.
+    """
+    index = problem.equality_rows
+    if index.size == 0:
+        return None
+    touched = [(b, s, rows) for b, s, rows in problem.blocks() if np.any(problem.block_norms[b][index])]
+    parts = [Movable(b, rows.select(index), float(scales[b]), s.trace) for b, s, rows in touched]
+    system = CorrectionSystem(parts, index.size)
+    return system if system.usable else None
 
 
-def _with_trace_rows(rows: Rows, block: BlockSet, own: int | None, traces: int) -> Rows:
-    """Append a row per prescribed trace; the trace of this block is number ``own``."""
-    if traces == 0:
-        return rows
-    if rows.empty and own is None:
-        return NoRows(rows.m + traces, block.n, block.matrix)
-    width = block.entries
-    tail = sp.lil_array((traces, width))
-    if own is not None:
-        tail[own, :] = block.identity().reshape(1, -1)
-    return Stacked([rows, Sparse(tail.tocsr(), block.n, block.matrix)])
+def admissible_certificate(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | None:
+    """Return normalised multipliers near ``y`` with the signs of their rows and ``A*y = 0`` on Free blocks.
 
+    Returns None if they vanish.
+    """
 
-class MultiplierProjection:
-    """Correction of multipliers to the signs of their rows and to ``A*y = 0`` on the Free blocks."""
+    def with_signs(y: FloatArray) -> FloatArray:
+        return np.where(sign_violation(problem, y) > 0.0, 0.0, y)
 
-    def __init__(self, problem: FeasibilityProblem) -> None:
-        self.problem = problem
-        parts = [
-            sp.csr_array(rows.columns())
-            for _, block, rows in problem.blocks()
-            if block.free and not rows.empty
-        ]
-        self._columns = sp.hstack(parts, format="csr") if parts else None
-        if self._columns is not None:
-            self._inverse = pseudoinverse((self._columns.T @ self._columns).toarray())
-
-    def project(self, y: FloatArray) -> FloatArray | None:
-        """Return normalised multipliers near ``y``, or None if they vanish."""
-        largest = float(np.max(np.abs(y), initial=0.0))
-        if not 0.0 < largest < np.inf:
-            return None
-        y = self._with_signs(y / largest)
-        if self._columns is not None:
-            for _ in range(2):
-                y = y - self._columns @ (self._inverse @ (self._columns.T @ y))
-            if sign_violation(self.problem, y).any():
-                # Fix the multipliers that are now zero, and correct the others.
-                y = self._with_signs(FreeColumns(self.problem, self._with_signs(y)).correct())
-        return y if y.any() else None
-
-    def _with_signs(self, y: FloatArray) -> FloatArray:
-        return np.where(sign_violation(self.problem, y) > 0.0, 0.0, y)
+    largest = float(np.max(np.abs(y), initial=0.0))
+    if not 0.0 < largest < np.inf:
+        return None
+    y = with_signs(y / largest)
+    if any(block.free and not rows.empty for _, block, rows in problem.blocks()):
+        y = with_signs(FreeColumns(problem, y).correct())
+    return y if y.any() else None
 
 
 Evidence = TypeVar("Evidence")
