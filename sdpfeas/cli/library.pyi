@@ -40,6 +40,7 @@ from sdpfeas.io.result_files import (
     save_result as save_result,
     unpack_result as unpack_result,
 )
+from sdpfeas.verifier.conflicts import Relaxation as Relaxation
 from sdpfeas.io.tables import Samples as Samples, csv_table as csv_table, read_samples as read_samples
 from sdpfeas.io.solution_files import read_solution as read_solution
 from sdpfeas.problem.problem import FeasibilityProblem as FeasibilityProblem

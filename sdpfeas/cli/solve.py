@@ -125,6 +125,10 @@ def solve(
     objective: Annotated[
         bool, typer.Option("--objective", help="Bracket the optimal value of the file's objective.")
     ] = False,
+    relax: Annotated[
+        bool,
+        typer.Option("--relax", help="If infeasible, bracket the least loosenings that make it feasible."),
+    ] = False,
     tol: Annotated[
         float | None,
         typer.Option("--tol", help="Relative width of a bracket."),
@@ -173,14 +177,25 @@ def solve(
         )
     if output is not None:
         lib.save_result(result, output)
+    infeasible = result.verdict is lib.Verdict.INFEASIBLE
+    relaxation = result.relax(time_limit=time_limit) if relax and infeasible else None
     if as_json:
-        print_json({"problem": label, **_describe_result(result)})
+        facts = {} if relaxation is None else {"relaxation": _describe_relaxation(relaxation)}
+        print_json({"problem": label, **_describe_result(result), **facts})
     else:
         _print_explained(result)
+        if relaxation is not None:
+            out().print(f"least sum of loosenings: {relaxation.lower:.8g} to {relaxation.upper:.8g}")
+            out().print(escape_terminal(str(relaxation), lines=True))
         if output is not None:
             out().print(f"written to {escape_terminal(output)}")
     if exit_code:
         raise typer.Exit(EXIT_CODES[result.verdict])
+
+
+def _describe_relaxation(relaxation: lib.Relaxation) -> dict[str, Any]:
+    loosenings = {each.name: each.amount for each in relaxation.loosenings}
+    return {"lower": relaxation.lower, "upper": relaxation.upper, "loosenings": loosenings}
 
 
 def _bisect(

@@ -8,6 +8,7 @@ accepted: a proof about an approximation proves nothing about the problem.
 from __future__ import annotations
 
 import numbers
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -79,8 +80,6 @@ def require_accepted(problem: Any) -> None:
             f"{', '.join(wrong[:MAX_NAMED_CONSTRAINTS])}{' …' if len(wrong) > MAX_NAMED_CONSTRAINTS else ''}"
             f"{_other_rules(problem)}"
         )
-    if not problem.variables():
-        raise ProblemError("the problem has no variables")
     for variable in problem.variables():
         _require_attributes(variable)
     for constraint in problem.constraints:
@@ -285,8 +284,21 @@ def _require_factored(atom: Any) -> None:
         f"differs by up to {change + rounding * largest:.1e} (largest entry {largest:.3g}). Use "
         "sum_squares(F @ x) if you know factors",
         RoundingWarning,
-        stacklevel=6,
+        stacklevel=_users_level(),
     )
+
+
+#: Packages whose lines a warning does not point at.
+_LIBRARIES = ("sdpfeas", "cvxpy")
+
+
+def _users_level() -> int:
+    """Return the stack level, as a caller counts it for a warning, of the first line outside of libraries."""
+    frame: Any = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _is_product(matrix: FloatArray, scale: float, root: FloatArray) -> bool:

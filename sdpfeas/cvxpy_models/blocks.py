@@ -172,26 +172,31 @@ def _complex(n: int) -> tuple[Any, Any, Any]:
     return view, spread, copies
 
 
-def _redundant_equalities(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
-    """Return equality rows that repeat others, or are ``0 = 0``.
+def _redundant_equalities(matrix: Any, b: FloatArray, equalities: np.ndarray) -> dict[int, tuple[int, float]]:
+    """Return equality rows that follow from others, with the row that each repeats, or itself, and a sign.
 
     Equations between symmetric matrices have every off-diagonal entry twice, and invariance under
     permutations (``S @ X @ S.T == X``) gives cycles of equations. Dependent rows make proofs harder.
     """
-    seen: set[tuple[bytes, bytes, float]] = set()
+    seen: dict[tuple[bytes, bytes, float], tuple[int, float]] = {}
     ties = _TiedVariables(matrix.shape[1])
-    again = []
+    again = dict[int, tuple[int, float]]()
     for row in equalities.tolist():
         own = slice(matrix.indptr[row], matrix.indptr[row + 1])
         columns, entries = matrix.indices[own], matrix.data[own]
-        sign = np.sign(entries[0]) if entries.size else 1.0
+        sign = float(np.sign(entries[0])) if entries.size else 1.0
         key = (columns.tobytes(), (sign * entries).tobytes(), float(sign * b[row]))
-        known = key in seen or (not entries.size and b[row] == 0.0)
+        if key in seen:
+            first, factor = seen[key]
+            again[row] = first, sign * factor
+            continue
+        known = not entries.size and b[row] == 0.0
         if not known and _ties_two_variables(entries, b[row]):
             known = not ties.tie(int(columns[0]), int(columns[1]), bool(entries[0] == -entries[1]))
         if known:
-            again.append(row)
-        seen.add(key)
+            again[row] = row, 1.0
+        else:
+            seen[key] = row, sign
     return again
 
 
@@ -254,7 +259,11 @@ class Blocks:
         self._equal = np.zeros(b.size, dtype=bool)
         self._equal[form.zero] = True
         self._kept = np.ones(b.size, dtype=bool)
-        self._kept[_redundant_equalities(matrix, b, form.zero[~self._stated[form.zero]])] = False
+        # The row whose multiplier a row shares, and its sign: those that are equal or opposite share one.
+        self._twin, self._sign = np.arange(b.size), np.ones(b.size)
+        redundant = _redundant_equalities(matrix, b, form.zero[~self._stated[form.zero]])
+        for row, (first, sign) in redundant.items():
+            self._kept[row], self._twin[row], self._sign[row] = False, first, sign
         single = np.diff(matrix.indptr) == 1
         self._only = np.full(b.size, -1)
         self._only[single] = matrix.indices[matrix.indptr[:-1][single]]
@@ -407,6 +416,8 @@ class Blocks:
         z = np.zeros(self._b.size)
         m = int(self._kept.sum())
         z[self._kept], at = -y[:m], m
+        # Shared evenly, the multipliers of a Hermitian equation are Hermitian.
+        z = self._sign * z[self._twin] / np.bincount(self._twin, minlength=z.size)[self._twin]
         for cone in self._lmis:
             z[cone.rows] = cone.row_multipliers(y[at : at + cone.block.entries])
             at += cone.block.entries
@@ -419,4 +430,5 @@ class Blocks:
     def multipliers(self, z: FloatArray) -> FloatArray:
         """Map multipliers of the canonical form to the problem."""
         own = [cone.multiplier(z[cone.rows]) for cone in self._lmis]
-        return np.concatenate([-z[self._kept], *own])
+        rows = np.bincount(self._twin, weights=self._sign * z, minlength=z.size)
+        return np.concatenate([-rows[self._kept], *own])

@@ -263,6 +263,9 @@ def convert(problem: cp.Problem) -> CvxpyForm:
     require_accepted(asked)
     compiled = [(_with_constants(c), c) for c in asked.constraints]
     compiled += [(implied, c) for c in asked.constraints for implied in implied_constraints(c)]
+    if not asked.variables():  # cvxpy compiles no constants alone
+        unused = cp.Variable(name="unused") >= 0
+        compiled.append((unused, unused))
     form = canonical_form(cp.Problem(cp.Minimize(0), [made for made, _ in compiled]))
     blocks = Blocks(form)
     made = CvxpyForm(problem, blocks.problem(), form, blocks, tuple(compiled))

@@ -90,7 +90,7 @@ def _admit(problem: Any) -> None:
     reached = goal <= bound if isinstance(problem.objective, cp.Minimize) else goal >= bound
     objective = [] if goal.is_constant() else [reached.set_label("objective")]
     form = convert(cp.Problem(cp.Minimize(0), [*problem.constraints, *objective]))
-    lost = form.compiled[len(form.original.constraints) :]
+    lost = [pair for pair in form.compiled[len(form.original.constraints) :] if pair[0] is not pair[1]]
     if lost:
         raise ProblemError(
             f"cvxpy compiles `{describe_constraint(lost[0][1])}` without "

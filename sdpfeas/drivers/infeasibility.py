@@ -27,7 +27,7 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier import decide
 from sdpfeas.verifier.conflicts import Conflict, Relaxation, conflicts, shares
 from sdpfeas.verifier.outcome import Proof
-from sdpfeas.verifier.results import Check, find_row, set_analysis
+from sdpfeas.verifier.results import Check, find_row
 
 #: Weights tried for each step of a facial reduction certificate relative to the next, when steps are added.
 STEP_WEIGHTS = (1.0, 16.0, 256.0, 65536.0)
@@ -346,6 +346,3 @@ class ProblemAnalysis(InfeasibilityAnalysis):
     def least_relaxation(self, weights: Mapping[int, float], settings: LooseningSettings) -> Relaxation:
         """Bracket the least relaxation of some rows and LMIs."""
         return relax_problem(self.check.problem, weights, settings)
-
-
-set_analysis(ProblemAnalysis)

@@ -5,11 +5,12 @@ A :class:`Check` is what the verifier returns, a :class:`Result` what :func:`sdp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,7 +98,8 @@ class Check:
 
     @cached_property
     def _analysis(self) -> Any:
-        return _analyses[0](self)
+        # It solves parts of the problem. The drivers are above this package, so they are imported by name.
+        return import_module("sdpfeas.drivers.infeasibility").ProblemAnalysis(self)
 
     def conflict(
         self, *, prune: bool = False, sets: bool = False, time_limit: float | None = None
@@ -406,15 +408,6 @@ class Result:
         """Show the verdict as a card in a notebook."""
         facts = [("backend", f"{self.backend}: {self.stop}"), ("time", f"{self.wall_time:.3g} s")]
         return verdict_card(self.check, self.reason, facts).html()
-
-
-#: The analysis of infeasible problems. It solves parts of them, so the drivers, which can, set it.
-_analyses: list[Callable[[Check], Any]] = []
-
-
-def set_analysis(analysis: Callable[[Check], Any]) -> None:
-    """Set what finds minimal conflicts and relaxations (:mod:`sdpfeas.drivers.infeasibility`)."""
-    _analyses[:] = [analysis]
 
 
 def describe_conflict(problem: FeasibilityProblem, found: list[Conflict], limit: int) -> list[str]:

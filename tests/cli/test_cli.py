@@ -56,6 +56,20 @@ def test_solve_and_verify(files: Path, call: Any, problem: str, verdict: str, co
     assert json.loads(out)["verdict"] == verdict
 
 
+def test_relax(tmp_path: Path, call: Any) -> None:
+    rows = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    names = ["first", "second", "day"]
+    bounds = [5.0, 4.5, -np.inf], [np.inf, np.inf, 8.0]
+    sf.FeasibilityProblem([sf.Nonneg(2)], [rows], *bounds, names).save(tmp_path / "shifts.npz")
+    code, out, _ = call("solve", tmp_path / "shifts.npz", "--relax")
+    assert code == 0
+    assert "least sum of loosenings: 1.5 to 1.5" in out
+    assert "loosen `" in out
+    found = json.loads(call("solve", tmp_path / "shifts.npz", "--relax", "--json")[1])["relaxation"]
+    assert found["lower"] <= 1.5 <= found["upper"]
+    assert sum(found["loosenings"].values()) == pytest.approx(1.5)
+
+
 def test_solve_in_words(files: Path, call: Any) -> None:
     code, out, _ = call("solve", files / "no.npz", "--solver", files / "honest.py")
     assert code == 0

@@ -325,8 +325,6 @@ X, Z, W = cp.Variable((2, 2), PSD=True), cp.Variable(2), cp.Variable(complex=Tru
         (asked(cp.Variable(boolean=True) == Z[0]), "boolean"),
         (asked(cp.Variable(2, boolean=[(0,)]) == Z), "boolean"),
         (asked(X[0, 0] == cp.Parameter(name="rho")), "unspecified parameters: rho"),
-        (asked(), "no variables"),
-        (asked(cp.Constant(1) <= 2), "no variables"),
         ([Z[0] == 1], "takes a cvxpy.Problem, got list"),
     ],
 )

@@ -135,6 +135,61 @@ def test_hermitian_witness() -> None:
     assert np.real(np.trace(witness @ moved)) < 0.0
 
 
+def test_dual_values_of_hermitian_equations_are_hermitian() -> None:
+    """Equal and opposite rows share the multiplier of the one that is kept."""
+    H, S = cp.Variable((2, 2), hermitian=True), cp.Variable((3, 3), symmetric=True)
+    B = np.array([[1.0, 1.0 + 1.0j], [1.0 - 1.0j, 0.5]])
+    C = np.diag([1.0, 1.0, -1.0]) + 2.0 * (np.ones((3, 3)) - np.eye(3))
+    for variable, value in ((H, B), (S, C)):
+        equation, cone = variable == value, variable >> 0
+        model = cp.Problem(cp.Minimize(0), [equation, cone])
+        assert sf.solve(model).verdict == "infeasible"
+        dual, witness = equation.dual_value, cone.dual_value
+        assert np.allclose(dual, dual.conj().T)
+        assert np.allclose(dual, witness, atol=1e-9)  # cancels the multiplier of the cone
+        assert np.real(np.trace(witness @ value)) < 0.0
+        assert sf.verify(model).verdict == "infeasible"  # with these dual values
+
+
+def test_models_of_constants_are_decided() -> None:
+    level = cp.Parameter(value=3.0, name="level")
+    one, x = cp.Constant(1.0), cp.Variable()
+    for constraints, verdict in (
+        ([], "feasible"),
+        ([one <= 2], "feasible"),
+        ([one <= 2, (level <= 2).set_label("level")], "infeasible"),
+        ([cp.Constant(np.diag([1.0, -1.0])) >> 0], "infeasible"),
+        ([cp.Constant([1.0, 2.0]) == np.array([1.0, 2.0])], "feasible"),
+        ([cp.norm(cp.Constant([3.0, 4.0])) <= 4.9], "infeasible"),
+    ):
+        result = sf.solve(cp.Problem(cp.Minimize(x), constraints))
+        assert result.verdict == verdict, constraints
+        assert result.proof is not None
+        assert len(result.conflict(prune=True)) == (verdict == "infeasible")
+
+
+def test_warnings_point_at_the_line_of_the_user() -> None:
+    y, Q = cp.Variable(2), np.array([[2.0, 0.3], [0.3, 1.0]])
+    model = cp.Problem(cp.Minimize(0), [cp.quad_form(y, Q) <= 1])
+    for ask in (sf.solve, sf.from_cvxpy, lambda asked: asked.solve(solver=sf.cvxpy_solver())):
+        with pytest.warns(sf.errors.RoundingWarning) as caught:
+            ask(model)
+        assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_several_conflicts() -> None:
+    x = cp.Variable(3, name="x")
+    pairs = [[(x[i] >= 1).set_label(f"{i} up"), (x[i] <= 0).set_label(f"{i} down")] for i in range(3)]
+    both = [each for pair in pairs for each in pair]
+    model = cp.Problem(cp.Minimize(0), [*both, cp.sum(x) <= 100])
+    result = sf.solve(model)
+    found = {frozenset(entry.name for entry in conflict) for conflict in result.conflicts()}
+    assert found == {frozenset({f"{i} up", f"{i} down"}) for i in range(3)}
+    assert len(result.conflicts(limit=2)) == 2
+    assert len(sf.solve(sf.from_cvxpy(model)).conflicts()) == 3
+    assert sf.solve(cp.Problem(cp.Minimize(0), pairs[0][:1])).conflicts() == []
+
+
 def test_parameters_are_bracketed() -> None:
     x, t = cp.Variable(2, name="x"), cp.Parameter(nonneg=True, name="t")
     far = cp.Problem(cp.Minimize(0), [cp.norm(x - np.array([3.0, 4.0])) <= t, cp.sum(x) <= 1, x >= 0])
