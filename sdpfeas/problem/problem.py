@@ -571,6 +571,23 @@ def sign_violation(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
     return wrong_up + wrong_down
 
 
+def restricting_rows(problem: FeasibilityProblem) -> np.ndarray:
+    """Return a mask of the rows that restrict other variables.
+
+    A row does not if no other row and no LMI uses one of its entries of a Free block: that entry satisfies
+    the row whatever the other variables are, and the multiplier of the row is zero in every certificate.
+    """
+    out = np.ones(problem.m, dtype=bool)
+    for b, block, rows in problem.blocks():
+        if block.free and not rows.empty:
+            used = sp.coo_array(rows.to_csr())
+            uses = np.bincount(used.col, minlength=block.n)
+            for lmi in problem.lmis:
+                uses += lmi.coefficients[b].norms() > 0.0
+            out[used.row[uses[used.col] == 1]] = False
+    return out
+
+
 def largest_bound(problem: FeasibilityProblem) -> FloatArray:
     """Return the magnitude of the larger finite bound of every row; 0 without one."""
     low = np.where(np.isfinite(problem.lower), np.abs(problem.lower), 0.0)

@@ -38,7 +38,7 @@ from sdpfeas.numerics.exact_arithmetic import (
 from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.problem.exact_rows import ExactRows, exact_rows
-from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, restricting_rows, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import BlockSet
@@ -84,6 +84,8 @@ def _operations(problem: FeasibilityProblem) -> int:
 def is_round(problem: FeasibilityProblem) -> bool:
     """Whether all numbers of a problem are short decimals or simple fractions.
 
+    The bounds of rows that restrict no other variable do not count.
+
     For data that were themselves rounded, exact arithmetic can prove what the next bit would disprove: a
     weakly infeasible problem in rotated coordinates is feasible or infeasible by accident of rounding.
     """
@@ -91,7 +93,7 @@ def is_round(problem: FeasibilityProblem) -> bool:
 
 
 def _is_round(problem: FeasibilityProblem) -> bool:
-    sizes = np.unique(np.abs(_numbers(problem)))
+    sizes = np.unique(np.abs(_numbers(problem, restricting_rows(problem))))
     return all(_is_short(v) for v in sizes.tolist())
 
 
@@ -120,9 +122,9 @@ def _read_alike(problem: FeasibilityProblem) -> bool:
     return all(written(v) == Fraction(v) for v in rest)
 
 
-def _numbers(problem: FeasibilityProblem) -> FloatArray:
-    """Return all finite numbers of a problem."""
-    bounds = np.concatenate([problem.lower, problem.upper])
+def _numbers(problem: FeasibilityProblem, bounded: Any = slice(None)) -> FloatArray:
+    """Return all finite numbers of a problem, with the bounds of the chosen rows."""
+    bounds = np.concatenate([problem.lower[bounded], problem.upper[bounded]])
     numbers = [bounds[np.isfinite(bounds)]]
     numbers.append(np.array([v for s in problem.sets for v in s.spec().values() if isinstance(v, float)]))
     parts = list(problem.rows)

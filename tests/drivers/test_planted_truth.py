@@ -68,6 +68,16 @@ def test_no_verdict_is_false(seed: int) -> None:
     attack(seed)
 
 
+@pytest.mark.parametrize("seed", [70012, 70025, 70037])
+def test_an_unrelated_number_with_many_digits_takes_no_exact_proof_away(seed: int) -> None:
+    """Only exact arithmetic decides them, and it is not used for data that were rounded."""
+    rng = np.random.default_rng(seed)
+    plain, truth = small_integers.planted(rng)
+    problem = disguised(plain, rng)
+    assert problem.upper[-1] == LARGE[2]
+    assert (sf.solve(problem).verdict == "feasible") == truth
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_no_verdict_of_many_is_false() -> None:

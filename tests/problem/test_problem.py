@@ -29,7 +29,7 @@ from strategies import (
 
 import sdpfeas as sf
 from sdpfeas.problem import problem_file as files
-from sdpfeas.problem.problem import hash_of
+from sdpfeas.problem.problem import hash_of, restricting_rows
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Sparse, Stacked
 
 
@@ -589,3 +589,16 @@ def test_a_builder_goes_on_after_build_and_after_errors():
         builder.row("b", {"t": [np.nan]}, lower=0)
     builder.row("b", {"t": [2.0]}, lower=0)
     assert (first.m, builder.build().m) == (1, 2)
+
+
+def test_rows_that_alone_use_a_free_entry_restrict_nothing():
+    rows = [[[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]]]
+    sets, bounds = [sf.Free(3), sf.Nonneg(1)], [np.zeros(5), np.ones(5)]
+    for other in (None, np.ones((5, 1))):
+        problem = sf.FeasibilityProblem(sets, [rows[0], other], *bounds)
+        assert restricting_rows(problem).tolist() == [False, True, True, False, True]
+    lmi = sf.LMI(sf.PSD(1), [[0.0]], [[[[0.0]], [[0.0]], [[1.0]]], None])
+    problem = sf.FeasibilityProblem(sets, [rows[0], None], *bounds, lmis=[lmi])
+    assert restricting_rows(problem).tolist() == [False, True, True, True, True]
+    bounded = sf.FeasibilityProblem([sf.Nonneg(3)], rows, *bounds)
+    assert restricting_rows(bounded).all()

@@ -13,7 +13,7 @@ import sdpfeas as sf
 from sdpfeas.families import planted
 from sdpfeas.numerics.exact_arithmetic import number, semidefinite_exact, to_fractions, to_rationals
 from sdpfeas.problem.exact_rows import ExactRows
-from sdpfeas.verifier.exact import _box_support, certificate_holds
+from sdpfeas.verifier.exact import _box_support, certificate_holds, is_round
 
 MIXES = planted.set_mixes()
 
@@ -271,3 +271,14 @@ def test_multiples_of_the_identity_are_worth_the_trace(trace: float, weight: flo
         problem = sf.FeasibilityProblem([box], [np.eye(3)[None]], [asked], [asked])
         y = to_rationals(np.array([weight]))
         assert certificate_holds(ExactRows(problem), y).proven is (hair > 0.0)
+
+
+def test_a_row_that_restricts_others_keeps_its_rounded_number() -> None:
+    """``is_round`` leaves out rows that alone use a Free entry; one more use, and the number counts."""
+    noise = 0.12345678901234567
+    for more, expected in (([0.0], True), ([1.0], False)):
+        rows = [np.array([[1.0], [0.0]]), np.array([[1.0], more])]
+        problem = sf.FeasibilityProblem([sf.Nonneg(1), sf.Free(1)], rows, [noise, 1.0], [noise, 1.0])
+        assert is_round(problem) is expected
+    row = sf.FeasibilityProblem([sf.Nonneg(1)], [np.array([[1.0]])], [noise], [noise])
+    assert not is_round(row)

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from sdpfeas.numerics.exact_arithmetic import READERS, Reading, is_simple
 from sdpfeas.numerics.limits import check_deadline, guard
-from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.problem import FeasibilityProblem, restricting_rows
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.sets import BlockSet
@@ -145,10 +145,11 @@ class IntegralRows:
             for words in self.words
         ]
 
-    @property
+    @cached_property
     def simple(self) -> bool:
-        """Whether all rows are ``firm``."""
-        return all(self.firm)
+        """Whether all rows that restrict other variables are ``firm``."""
+        needed = restricting_rows(self.problem).tolist()
+        return all(firm for firm, own in zip(self.firm, needed, strict=True) if own)
 
     def row(self, b: int, i: int) -> Entries:
         """Return positions and integers of row ``i`` on block ``b``."""
