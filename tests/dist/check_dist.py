@@ -91,8 +91,8 @@ def check_sdist(sdist: Path, into: Path) -> Path:
     return unpacked
 
 
-def check_installed(artefact: Path, smoke_test: Path, work: Path) -> None:
-    """Install the artefact alone in a clean environment and run the smoke test there."""
+def check_installed(artefact: Path, smoke_test: Path, work: Path) -> Path:
+    """Install the artefact alone in a clean environment and run the smoke test there; return its Python."""
     venv = work / "venv"
     run(sys.executable, "-m", "venv", venv, cwd=work)
     python = venv / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -105,6 +105,18 @@ def check_installed(artefact: Path, smoke_test: Path, work: Path) -> None:
     tests.mkdir()
     shutil.copy(smoke_test, tests)
     print(run(python, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", tests, cwd=tests))
+    return python
+
+
+def check_page(python: Path, unpacked: Path, work: Path) -> None:
+    """Follow the page about a solver of one's own, word by word, in an empty folder with the wheel."""
+    run(python, "-m", "pip", "--quiet", "install", "pytest-benchmark", "matplotlib", "scs", cwd=work)
+    for name in ("tests/study/test_own_solver.py", "docs/howto/own-solver.md"):
+        (work / "page" / name).parent.mkdir(parents=True)
+        shutil.copy(unpacked / name, work / "page" / name)
+    tests = work / "page" / "tests" / "study"
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", "test_own_solver.py")
+    print(run(python, "-I", *command, cwd=tests))
 
 
 def main() -> None:
@@ -124,7 +136,9 @@ def main() -> None:
         for artefact in (wheel, sdist):
             work = temporary / artefact.suffix.lstrip(".")
             work.mkdir()
-            check_installed(artefact, smoke_test, work)
+            python = check_installed(artefact, smoke_test, work)
+            if artefact == wheel:
+                check_page(python, smoke_test.parents[1], work)
             shutil.rmtree(work)
     print(f"dist check passed: {wheel.name}, {sdist.name}")
 

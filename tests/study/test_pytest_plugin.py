@@ -117,6 +117,33 @@ def test_the_plugin_imports_nothing_until_it_is_used() -> None:
     assert done.stdout.strip() == "['sdpfeas.pytest_plugin']"
 
 
+@pytest.mark.slow
+def test_the_plugin_costs_a_run_that_does_not_use_it_less_than_50_ms(tmp_path: Path) -> None:
+    """In processor time, the quickest of twenty runs with it and without it in turn."""
+    (tmp_path / "test_empty.py").write_text("def test_empty():\n    pass\n")
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    spent: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(20):
+        for used, words in ((True, []), (False, ["-p", "no:sdpfeas"])):
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                *words,
+                "test_empty.py",
+            ]
+            before = os.times()
+            subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, check=True)
+            after = os.times()
+            spent[used].append(sum(after[2:4]) - sum(before[2:4]))
+    extra = min(spent[True]) - min(spent[False])
+    print(f"{1e3 * extra:.1f} ms of {1e3 * min(spent[False]):.0f} ms")
+    assert extra < 0.05
+
+
 def _measured(solver: str, seconds: float, **parameters: Any) -> Measurement:
     return Measurement(solver, "card", parameters, float(parameters.get("n", 1)), seconds)
 

@@ -6,12 +6,15 @@ import importlib
 import random
 import signal
 import sqlite3
+import subprocess
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from study_tools import marked, new_mark, run_json, start, trace_problem, write_backend, write_problems
 
@@ -365,6 +368,20 @@ def quick_study(folder: Path, problems: int, seeds: int) -> list[str | Path]:
     ]
 
 
+def kill_some(process: subprocess.Popen[str], mark: str, chance: random.Random) -> None:
+    """Kill the runner, or all its processes, or a worker and soon after the runner."""
+    how = chance.choice(["runner", "all", "worker"])
+    workers = [each for each in marked(mark) if each.pid != process.pid]
+    if how == "worker" and workers:
+        workers = [chance.choice(workers)]
+    for victim in workers if how != "runner" else []:
+        with suppress(psutil.NoSuchProcess):
+            victim.kill()
+    if how == "worker":
+        time.sleep(chance.uniform(0.0, 1.0))
+    process.kill()
+
+
 def kill_at_random_and_resume(folder: Path, kills: int, problems: int, seeds: int) -> None:
     arguments = quick_study(folder, problems, seeds)
     run_json([*arguments, "--out", folder / "whole.db"])
@@ -375,7 +392,7 @@ def kill_at_random_and_resume(folder: Path, kills: int, problems: int, seeds: in
     for _ in range(kills):
         process = start([*arguments, "--out", broken], mark)
         time.sleep(chance.uniform(0.5, 4.0))
-        process.kill()
+        kill_some(process, mark, chance)
         process.communicate()
         # What was finished stays finished, and nothing else counts as finished.
         if broken.exists():
@@ -383,7 +400,8 @@ def kill_at_random_and_resume(folder: Path, kills: int, problems: int, seeds: in
                 assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
             db.close()
             try:
-                finished = len(verdicts(broken))
+                # A cell whose worker was killed is computed again.
+                finished = sum(outcome == "done" for outcome, _ in verdicts(broken).values())
             except FileFormatError:
                 finished = 0  # killed before there was a table
             assert finished >= finished_before
@@ -392,8 +410,13 @@ def kill_at_random_and_resume(folder: Path, kills: int, problems: int, seeds: in
     while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left == []
-    run_json([*arguments, "--out", broken])
+    before = (folder / "solved.txt").read_text().count("\n")
+    # A cell whose worker was killed twice is not tried again unasked.
+    found = run_json([*arguments, "--out", broken, "--retry", "failed"])
     assert verdicts(broken) == whole
+    # No cell is computed that was finished, and none twice.
+    assert found["computed"] == len(whole) - finished_before
+    assert (folder / "solved.txt").read_text().count("\n") == before + found["computed"]
 
 
 def test_killed_runner_loses_nothing(tmp_path: Path) -> None:
