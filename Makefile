@@ -20,7 +20,7 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full paper truth docs api dist test-lowest coverage mutate clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full board paper truth docs api dist test-lowest coverage mutate clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ bench: $(READY) ## Run the short benchmarks, under 15 minutes; tables are printe
 bench-full: $(READY) ## Run the benchmarks of docs/benchmarks.md, about an hour, and write it (ARGS=--resume resumes)
 	$(BENCH) --full $(PAGE) $(ARGS); code=$$?; \
 	  $(BIN)/python benchmarks/tables.py benchmarks/results/full -o docs/benchmarks.md && exit $$code
+
+board: $(READY) ## Run the board, about ten minutes on two idle cores; rewrites docs/board.md
+	$(BIN)/sdpfeas board benchmarks/results/board --time-limit 10 --audit-limit 20 -j 2 $(ARGS)
+	$(BIN)/python benchmarks/board_page.py benchmarks/results/board
 
 paper: $(READY) ## Reproduce tables of the WLDA paper (ARGS='table1 --quick'; docs/paper.md)
 	$(BIN)/python -m benchmarks.paper $(ARGS)
