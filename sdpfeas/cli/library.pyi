@@ -72,12 +72,13 @@ from sdpfeas.study.study_file import Study as Study, StudyOptions as StudyOption
 from sdpfeas.study.releases import (
     install as install,
     list_releases as list_releases,
+    release_order as release_order,
     run_in as run_in,
-    trend as trend,
 )
 from sdpfeas.study.scaling import read_benchmarks as read_benchmarks, scalings as scalings
 from sdpfeas.study.history import (
     compare_cells as compare_cells,
     select_version as select_version,
+    version_table as version_table,
     versions as versions,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +63,7 @@ def releases(
     if not output.is_file():
         raise SdpfeasError("no release could be installed and run")
     with lib.Store(output, readonly=True) as store:
-        found = lib.trend(store.history())
+        found = lib.version_table(store.history(), order=lib.release_order)
     if as_json:
         print_json({"study": output, "releases": found, "left_out": left_out})
         return
@@ -71,18 +72,16 @@ def releases(
     )
     for row in found:
         changed = ", ".join(f"{count} {what}" for what, count in row["changes"].items() if what != "same")
-        ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f} ×"
+        ratio = "" if math.isnan(row["since"]) else f"{row['since']:.2f} ×"
         style = "red" if row["regressed"] else ""
         numbers = (str(row[name]) for name in ("cells", "decided", "failed", "wrong"))
-        names = (escape_terminal(row[name]) for name in ("solver", "release"))
+        names = (escape_terminal(row[name]) for name in ("solver", "solver_version"))
         shown.add_row(
             *names, *numbers, ratio, changed or ("no change" if row["changes"] else ""), style=style
         )
     out().print(shown)
     for row in found:
         if row["regressed"]:
-            listed = escape_terminal(", ".join(row["regressed"]))
-            out().print(
-                f"worse in {escape_terminal(row['solver'])} {escape_terminal(row['release'])}: {listed}"
-            )
+            name = escape_terminal(f"{row['solver']} {row['solver_version']}")
+            out().print(f"worse in {name}: {escape_terminal(', '.join(row['regressed']))}")
     out().print(f"all releases: {escape_terminal(output)}; the report with --history shows them side by side")

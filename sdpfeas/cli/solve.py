@@ -351,27 +351,11 @@ def _verify_study(
     found = []
     for row in _kept_evidence(asked, path):
         check = lib.decide(asked, lib.unpack_result(row["data"]).claim, rigorous=rigorous, reading=reading)
-        found.append(
-            {
-                "solver": row["solver"],
-                "seed": row["seed"],
-                "stored": row["verdict"],
-                "verdict": check.verdict.value,
-                "proof": None if check.proof is None else check.proof.value,
-                "holds": check.verdict == row["verdict"],
-            }
-        )
-    if as_json:
-        print_json(found)
-    else:
-        shown = table("solver", "seed", "stored", "verified", "proof", "")
-        for entry in found:
-            mark = "" if entry["holds"] else "[bold red]does not hold[/]"
-            cells = (entry["solver"], entry["seed"], entry["stored"], entry["verdict"], entry["proof"] or "")
-            shown.add_row(*map(escape_terminal, cells), mark)
-        out().print(shown)
-    if not all(entry["holds"] for entry in found):
-        raise typer.Exit(1)
+        facts = {"stored": row["verdict"], "verdict": check.verdict.value, "proof": check.proof}
+        holds = check.verdict == row["verdict"]
+        found.append({"solver": row["solver"], "seed": row["seed"], **facts, "holds": holds})
+    columns = {"stored": "stored", "verdict": "verified", "proof": "proof"}
+    _print_verified(found, columns, "does not hold", as_json)
 
 
 def _verify_brackets(family: lib.ParametricFamily, label: str, path: Path, as_json: bool) -> None:
@@ -386,17 +370,23 @@ def _verify_brackets(family: lib.ParametricFamily, label: str, path: Path, as_js
         low, high = family.bracket
         stored = (saved.lower.delta if saved.lower else low, saved.upper.delta if saved.upper else high)
         found.append({"solver": "", "seed": None, **_ends(stored, saved.verified(family))})
+    if not as_json:
+        out().print(f"[bold]{escape_terminal(label)}[/]")
+    columns = {"lower": "lower end, proved now", "upper": "upper end, proved now"}
+    _print_verified(found, columns, "less than what is stored", as_json)
+
+
+def _print_verified(found: list[dict[str, Any]], columns: dict[str, str], worse: str, as_json: bool) -> None:
+    """Print what was verified again, one answer per row; exit with 1 if something does not hold."""
     if as_json:
         print_json(found)
     else:
-        out().print(f"[bold]{escape_terminal(label)}[/]")
-        shown = table("solver", "seed", "lower end, proved now", "upper end, proved now", "")
+        shown = table("solver", "seed", *columns.values(), "")
         for entry in found:
-            mark = "" if entry["holds"] else "[bold red]less than what is stored[/]"
-            seed = "" if entry["seed"] is None else str(entry["seed"])
-            shown.add_row(
-                escape_terminal(entry["solver"]), seed, f"{entry['lower']:.9g}", f"{entry['upper']:.9g}", mark
-            )
+            values = [entry[name] for name in ("solver", "seed", *columns)]
+            texts = ["" if v is None else f"{v:.9g}" if isinstance(v, float) else str(v) for v in values]
+            mark = "" if entry["holds"] else f"[bold red]{worse}[/]"
+            shown.add_row(*map(escape_terminal, texts), mark)
         out().print(shown)
     if not all(entry["holds"] for entry in found):
         raise typer.Exit(1)

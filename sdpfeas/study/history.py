@@ -8,8 +8,8 @@ Wilcoxon (Biometrics Bulletin 1945).
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -184,19 +184,29 @@ def _mean(logs: Sequence[float]) -> float:
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
-def version_table(history: Cells, clock: Clock = Clock.processor) -> list[dict[str, Any]]:
-    """Describe every version of every solver: when and where it ran, what it decided, how fast it was.
+def version_table(
+    history: Cells, clock: Clock = Clock.processor, order: Callable[[str], Any] | None = None
+) -> list[dict[str, Any]]:
+    """Describe every version of every solver, and what changed since the one before.
 
-    ``ratio`` is the geometric mean of its times over those of the newest version, on instances that both
-    decided.
+    ``ratio`` is the geometric mean of its times over those of the newest version, ``since`` over those of the
+    version before, on instances that both decided; NaN without any. ``wrong`` counts raw statuses that
+    evidence of any version contradicts. Versions are sorted by their last cell, or by ``order`` of their
+    version strings.
     """
+    proved: dict[str, set[str]] = defaultdict(set)
+    for cell in history:
+        if cell["verdict"] in ("feasible", "infeasible"):
+            proved[cell["problem_hash"]].add(cell["verdict"])
     out = []
     for solver in dict.fromkeys(cell["solver"] for cell in history):
-        found = versions(history, solver)
-        newest = select_version(history, found[-1])
-        for version in found:
-            cells = select_version(history, version)
-            trend = compare_cells(newest, cells, clock=clock)[1]
+        found = [select_version(history, version) for version in versions(history, solver)]
+        if order is not None:
+            found.sort(key=lambda cells: order(cells[0]["solver_version"]))
+        before: Cells = []
+        for cells in found:
+            differences, since = compare_cells(before, cells, clock=clock)
+            trend = compare_cells(found[-1], cells, clock=clock)[1]
             last = max(cells, key=lambda cell: cell["finished"] or 0.0)
             names = ("solver_version", "solver_hash", "finished", "host", "library", "revision")
             out.append(
@@ -205,8 +215,20 @@ def version_table(history: Cells, clock: Clock = Clock.processor) -> list[dict[s
                     **{name: last[name] for name in names},
                     "cells": len(cells),
                     "decided": sum(map(_decided, cells)),
+                    "failed": sum(cell["outcome"] in FAILED for cell in cells),
+                    "wrong": sum(_is_wrong(cell, proved[cell["problem_hash"]]) for cell in cells),
                     "ratio": trend[0].ratio if trend else math.nan,
-                    "newest": version == found[-1],
+                    "since": since[0].ratio if since else math.nan,
+                    "changes": dict(Counter(str(each.change) for each in differences)),
+                    "newest": cells is found[-1],
+                    "regressed": [each.problem for each in differences if each.change.worse],
                 }
             )
+            before = cells
     return out
+
+
+def _is_wrong(cell: Mapping[str, Any], proved: set[str]) -> bool:
+    return (
+        len(proved) == 1 and cell["claimed"] in ("feasible", "infeasible") and cell["claimed"] not in proved
+    )

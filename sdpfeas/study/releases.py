@@ -1,7 +1,7 @@
 """Releases of a solver as a dimension of a study: one environment per release, one database for all.
 
-:func:`install` makes an environment with one release of a package on top of the installed packages, and
-:func:`trend` says which release became slower or lost verdicts against the one before.
+:func:`install` makes an environment with one release of a package on top of the installed packages.
+:func:`sdpfeas.study.history.version_table` says which release became worse than the one before.
 """
 
 from __future__ import annotations
@@ -10,16 +10,12 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from sdpfeas.errors import OptionError, SdpfeasError
-from sdpfeas.study.cells import FAILED, Clock
-from sdpfeas.study.history import compare_cells
 
-__all__ = ["install", "list_releases", "run_in", "trend"]
+__all__ = ["install", "list_releases", "release_order", "run_in"]
 
 #: What runs a package: the solver card or drop-in file; other packages are run by a solver of their name.
 SOLVERS = {"clarabel": "clarabel-plain", "scs": "scs-plain"}
@@ -41,10 +37,11 @@ def list_releases(asked: Sequence[str]) -> list[tuple[str, str]]:
         ):
             raise OptionError(f"a release is PACKAGE==RELEASE, or PACKAGE for all, got {text!r}")
         out += [(package, each) for each in ([release] if exact else _published(package))]
-    return sorted(dict.fromkeys(out), key=lambda each: (each[0], *_order(each[1])))
+    return sorted(dict.fromkeys(out), key=lambda each: (each[0], *release_order(each[1])))
 
 
-def _order(release: str) -> tuple[list[int], str]:
+def release_order(release: str) -> tuple[list[int], str]:
+    """Sorting key of releases, by their numbers."""
     return [int(part) for part in re.findall(r"\d+", release)], release
 
 
@@ -101,45 +98,3 @@ def run_in(python: Path, package: str, words: Sequence[str]) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=_environment(), check=False)
     if done.returncode != 0:
         raise SdpfeasError(f"compare ended with exit code {done.returncode}")
-
-
-def trend(history: Sequence[Mapping[str, Any]], clock: Clock = Clock.processor) -> list[dict[str, Any]]:
-    """Describe every release of every solver, oldest first, and what changed since the one before.
-
-    ``wrong`` counts raw statuses that evidence of any release contradicts, ``ratio`` is the geometric mean of
-    the times over those of the release before.
-    """
-    proved: dict[str, set[str]] = {}
-    for cell in history:
-        if cell["verdict"] in ("feasible", "infeasible"):
-            proved.setdefault(cell["problem_hash"], set()).add(cell["verdict"])
-    out: list[dict[str, Any]] = []
-    for solver in dict.fromkeys(cell["solver"] for cell in history):
-        by_release: dict[str, list[Mapping[str, Any]]] = {}
-        for cell in history:
-            if cell["solver"] == solver:
-                by_release.setdefault(cell["solver_version"], []).append(cell)
-        before: list[Mapping[str, Any]] = []
-        for release in sorted(by_release, key=_order):
-            cells = by_release[release]
-            differences, trends = compare_cells(before, cells, clock=clock)
-            out.append(
-                {
-                    "solver": solver,
-                    "release": release,
-                    "cells": len(cells),
-                    "decided": sum(cell["verdict"] != "undecided" for cell in cells),
-                    "failed": sum(cell["outcome"] in FAILED for cell in cells),
-                    "wrong": sum(_is_wrong(cell, proved) for cell in cells),
-                    "ratio": trends[0].ratio if trends else None,
-                    "changes": dict(Counter(str(each.change) for each in differences)),
-                    "regressed": [each.problem for each in differences if each.change.worse],
-                }
-            )
-            before = cells
-    return out
-
-
-def _is_wrong(cell: Mapping[str, Any], proved: Mapping[str, set[str]]) -> bool:
-    truth = proved.get(cell["problem_hash"], set())
-    return len(truth) == 1 and cell["claimed"] in ("feasible", "infeasible") and cell["claimed"] not in truth
