@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from fractions import Fraction
 from itertools import accumulate
 from math import lcm
@@ -20,6 +21,10 @@ from typing import Any
 
 RATIONAL = re.compile(r"(-?(?:0|[1-9][0-9]*|0x[0-9a-f]+))(?:/([1-9][0-9]*|0x[1-9a-f][0-9a-f]*))?")
 BINARY = re.compile(r"(-?)0x([0-9a-f]+)(?:\.([0-9a-f]+))?p([+-]?[0-9]{1,5})")
+
+
+#: Largest number of entries of all blocks together and of an LMI, and of bytes of memory.
+MOST_ENTRIES, MOST_MEMORY = 5_000_000, 2**32
 
 
 class Refused(ValueError):
@@ -51,11 +56,6 @@ def items(value: Any, count: int | None = None) -> Any:
     return value
 
 
-def listed(value: Any) -> Any:
-    """Return an optional list."""
-    return [] if value is None else items(value)
-
-
 def numbers(value: Any, count: int | None = None) -> list[Fraction]:
     """Read a list of numbers."""
     return [number(v) for v in items(value, count)]
@@ -67,16 +67,17 @@ def index(value: Any, count: int) -> int:
     return int(value)
 
 
-def fields(value: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> list[Any]:
-    """Return the values of an object with these keys and no others, but for "about"."""
+def fields(value: Any, required: tuple[str, ...], **optional: Any) -> list[Any]:
+    """Return the values of an object with these keys and no others, but for "about"; give missing ones."""
     require(type(value) is dict, "an object is missing")
     require(set(required) <= set(value) <= {*required, *optional, "about"}, f"the keys are not {required}")
-    return [value.get(key) for key in (*required, *optional)]
+    return [value.get(key, optional.get(key)) for key in (*required, *optional)]
 
 
 def integers(rows: Any) -> tuple[list[list[int]], int]:
     """Write rows of numbers as integers over one common denominator."""
     d = lcm(*(v.denominator for row in rows for v in row))
+    require(d.bit_length() * sum(map(len, rows)) <= 8 * MOST_MEMORY, "a common denominator is too long")
     return [[v.numerator * (d // v.denominator) for v in row] for row in rows], d
 
 
@@ -97,16 +98,17 @@ class Block:
     def __init__(self, spec: Any) -> None:
         self.box = type(spec) is dict and spec.get("kind") == "SpectralBox"
         self.kind, n, *ends = fields(spec, ("kind", "n", *(("lower", "upper", "trace") if self.box else ())))
-        self.n = index(n, 20_000)
-        require(n > 0, "a set is empty")
+        self.n = index(n, MOST_ENTRIES)
         cones = {"PSD": "PSD", "SecondOrder": "PSD", "HermitianPSD": "PSD", "Nonneg": "Nonneg"}
         require(self.kind in (*cones, "Free", "SpectralBox"), "a set is unknown")
         self.cone = cones.get(self.kind, "Free")
         self.side = 2 * n if self.kind == "HermitianPSD" else n
         self.packed = self.box or self.cone == "PSD"
         self.size = self.side * (self.side + 1) // 2 if self.packed else n
+        require(0 < self.size <= MOST_ENTRIES, "a set is empty or too large")
         if self.box:
             self.lower, self.upper = number(ends[0]), number(ends[1])
+            require(self.lower <= self.upper, "the bounds of a box are in the wrong order")
             self.trace = None if ends[2] is None else number(ends[2])
             self.diagonal = [i * (i + 3) // 2 for i in range(n)]
 
@@ -160,9 +162,9 @@ def semidefinite(matrix: list[list[Any]], proof: Any) -> list[list[Any]]:
         require(not any(map(any, matrix)), "a matrix without a proof is not zero")
         return [[int(i == j) for j in range(n)] for i in range(n)]
     m, d = integers(matrix)
-    given, free, kernel = fields(proof, ("factor",), ("free", "kernel"))
-    free = [index(k, n) for k in listed(free)]
-    columns = [numbers(column, n) for column in items(listed(kernel), len(free))]
+    given, free, kernel = fields(proof, ("factor",), free=[], kernel=[])
+    free = [index(k, n) for k in items(free)]
+    columns = [numbers(column, n) for column in items(kernel, len(free))]
     for j, column in enumerate(integers(columns)[0]):
         require(all((column[k] != 0) == (i == j) for i, k in enumerate(free)), "a kernel has no normal form")
         require(not any(dot(row, column) for row in m), "a kernel is wrong")
@@ -195,11 +197,6 @@ def polar(block: Block, f: list[Fraction], face: Any, proof: Any) -> Any:
     return products(kernel, list(zip(*face, strict=True)))
 
 
-def inside(block: Block, f: list[Fraction], proof: Any) -> None:
-    """Check that a vector or matrix, given as a functional, is in a cone; the cones are self-dual."""
-    polar(block, [-v * (block.cone != "Free") for v in f], None, proof)
-
-
 class Problem:
     """Cones, rows with bounds, LMIs and an objective.
 
@@ -207,20 +204,20 @@ class Problem:
     """
 
     def __init__(self, data: Any) -> None:
-        form, sets, rows, lmis, objective = fields(data, ("format", "sets", "rows"), ("lmis", "objective"))
+        form, sets, rows, lmis, objective = fields(data, ("format", "sets", "rows"), lmis=[], objective=None)
         require(form == "sdpfeas problem 1", "the format of the problem is unknown")
         self.sets = [Block(spec) for spec in items(sets)]
         self.starts = list(accumulate((block.size for block in self.sets), initial=0))
+        require(self.starts[-1] <= MOST_ENTRIES, "the problem is too large")
         parts = [fields(row, ("lower", "upper", "blocks")) for row in items(rows)]
-        self.bounds = [tuple(None if v is None else number(v) for v in row[:2]) for row in parts]
-        self.rows = [self.row(row[2]) for row in parts]
+        self.bounds = [tuple(None if v is None else number(v) for v in ends) for *ends, _ in parts]
+        self.rows = [self.row(blocks) for _, _, blocks in parts]
         self.lmis: list[tuple[Block, Any, Any]] = []
-        for lmi in listed(lmis):
+        for lmi in items(lmis):
             self.add_lmi(*fields(lmi, ("set", "constant", "coefficients")))
         for block, start in zip(self.sets, self.starts, strict=False):
             if block.box:
-                one = {start + k: {k: Fraction(w)} for k, w in enumerate(block.weights())}
-                self.add_box(block, {}, one)
+                self.add_box(block, {}, {start + k: {k: Fraction(w)} for k, w in enumerate(block.weights())})
                 if block.trace is not None:
                     self.rows.append([(Fraction(1), [start + k for k in block.diagonal], [1] * block.n)])
                     self.bounds.append((block.trace, block.trace))
@@ -235,14 +232,14 @@ class Problem:
         out: list[tuple[Fraction, Any, list[int]]] = []
         last = -1
         for part in items(parts):
-            b, entries, terms = fields(part, ("block",), ("entries", "terms"))
+            b, entries, terms = fields(part, ("block",), entries=[], terms=[])
             block, start = self.sets[index(b, len(self.sets))], self.starts[b]
             require(b > last, "the blocks of a row are not in order")
             last = b
-            found = block.functional(listed(entries))
+            found = block.functional(entries)
             (values,), d = integers([list(found.values())])
             out.append((Fraction(1, d), [start + k for k in found], values))
-            for term in listed(terms):
+            for term in items(terms):
                 require(block.kind in ("PSD", "SpectralBox"), "terms are for symmetric matrices")
                 (values,), d = integers([numbers(items(term, 2)[1], block.n)])
                 out.append((number(term[0]) / (d * d), start, values))
@@ -268,13 +265,12 @@ class Problem:
 
     def add_box(self, box: Block, constant: Any, parts: Any) -> None:
         """Add ``F - lower I >= 0`` and ``upper I - F >= 0``."""
-        block = Block({"kind": "PSD", "n": box.n})
         for sign, end in ((1, -box.lower), (-1, box.upper)):
             moved = defaultdict(Fraction, {k: sign * v for k, v in constant.items()})
             for k in box.diagonal:
                 moved[k] += end
             scaled = {c: {k: sign * v for k, v in part.items()} for c, part in parts.items()}
-            self.lmis.append((block, moved, scaled))
+            self.lmis.append((Block({"kind": "PSD", "n": box.n}), moved, scaled))
 
 
 def pairs(where: Any, v: list[int]) -> Any:
@@ -286,13 +282,13 @@ def pairs(where: Any, v: list[int]) -> Any:
 
 
 def primal(problem: Problem, data: Any) -> Fraction:
-    """Rule 3: check that a point is feasible; return its objective."""
+    """Rule 3: check that a point is feasible (the cones are self-dual); return its objective."""
     point, proofs, lmi_proofs = fields(data, ("point", "sets", "lmis"))
     blocks = list(zip(problem.sets, items(point, len(problem.sets)), strict=True))
     (x,), d = integers([[v for block, part in blocks for v in numbers(part, block.size)]])
     for block, start, proof in zip(problem.sets, problem.starts, items(proofs, len(blocks)), strict=False):
-        own = x[start : start + block.size]
-        inside(block, [Fraction(w * v, d) for w, v in zip(block.weights(), own, strict=True)], proof)
+        own = zip(block.weights(), x[start : start + block.size], strict=True)
+        polar(block, [Fraction(-w * v * (block.cone != "Free"), d) for w, v in own], None, proof)
 
     def value(row: Any) -> Fraction:
         return sum((s * sum(x[k] * a for k, a in pairs(where, v)) for s, where, v in row), Fraction(0)) / d
@@ -300,13 +296,13 @@ def primal(problem: Problem, data: Any) -> Fraction:
     for i, (row, (lower, upper)) in enumerate(zip(problem.rows, problem.bounds, strict=True)):
         v = value(row)
         require((lower is None or lower <= v) and (upper is None or v <= upper), f"row {i} is violated")
-    items(lmi_proofs, len(problem.lmis))
-    for (block, constant, parts), proof in zip(problem.lmis, lmi_proofs, strict=True):
+    lmis = zip(problem.lmis, items(lmi_proofs, len(problem.lmis)), strict=True)
+    for (block, constant, parts), proof in lmis:
         total = [constant.get(k, Fraction(0)) for k in range(block.size)]
         for c, part in parts.items():
             for k, a in part.items():
                 total[k] += a * x[c] / d
-        inside(block, total, proof)
+        polar(block, [-v for v in total], None, proof)
     return problem.constant + value(problem.objective)
 
 
@@ -339,33 +335,32 @@ def dual(problem: Problem, data: Any, faces: Any, bounds: Any, objective: Any) -
         f = [-v * times for v, times in zip(w, block.weights(), strict=True)]
         after.append(polar(block, f, faces[len(problem.sets) + j], lmi_proofs[j]))
     for b, (block, start) in enumerate(zip(problem.sets, problem.starts, strict=False)):
-        f = gradient[start : start + block.size]
-        after.insert(b, polar(block, f, faces[b], items(proofs, len(problem.sets))[b]))
+        own = items(proofs, len(problem.sets))[b]
+        after.insert(b, polar(block, gradient[start : start + block.size], faces[b], own))
     return total, after, tight
 
 
 def digest(problem: Any) -> str:
     """Return the SHA-256 of the canonical JSON of a problem."""
-    text = json.dumps(problem, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps(problem, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def check(data: Any, evidence: Any) -> str:
     """Return what evidence proves about a problem, or raise ``Refused``."""
     keys = ("lower", "upper") if type(evidence) is dict and evidence.get("kind") == "bracket" else ()
     names = ("format", "problem", "kind", *keys)
-    form, about, kind, *ends, point, steps, last = fields(evidence, names, ("primal", "steps", "dual"))
+    form, about, kind, *ends, point, steps, last = fields(evidence, names, primal=None, steps=[], dual=None)
     require(form == "sdpfeas evidence 1", "the format of the evidence is unknown")
     named = digest(about) if type(about) is dict else about
     data = about if data is None else data
     require(digest(data) == named, "the evidence is about another problem")
     problem = Problem(data)
     faces, bounds = [None] * (len(problem.sets) + len(problem.lmis)), problem.bounds
-    for step in listed(steps):
+    for step in items(steps):
         value, faces, bounds = dual(problem, step, faces, bounds, [])
         require(value == 0, "the two sides of a step of facial reduction differ")
     if kind == "feasible":
-        require(steps is last is None, "a point alone proves feasibility")
+        require(steps == [] and last is None, "a point alone proves feasibility")
         primal(problem, point)
         return f"feasible: problem {named} has a solution"
     if kind == "infeasible":
@@ -375,9 +370,8 @@ def check(data: Any, evidence: Any) -> str:
     require(kind == "bracket" and problem.has_objective, "the kind is unknown, or there is no objective")
     sign = 1 if problem.sense == "min" else -1
     outer, inner = ends[::sign]
-    require(
-        (inner is None, outer is None) == (point is None, last is None) != (True, True), "an end is missing"
-    )
+    ends_given, parts_given = (inner is None, outer is None), (point is None, last is None)
+    require(ends_given == parts_given != (True, True), "an end is missing")
     if point is not None:
         require(sign * primal(problem, point) <= sign * number(inner), "the point does not attain its end")
     if last is not None:
@@ -405,11 +399,15 @@ def main(paths: list[str]) -> int:
         require(len(paths) in (1, 2), "usage: python sdpcheck.py [PROBLEM] EVIDENCE")
         *problem, evidence = map(load, paths)
         print("VALID", check(problem[0] if problem else None, evidence))
-    except (ValueError, RecursionError, OSError) as error:
-        print("REFUSED", error)
+    except (ValueError, RecursionError, OSError, MemoryError) as error:
+        print("REFUSED", str(error) or "there is not enough memory")
         return 1
     return 0
 
 
 if __name__ == "__main__":
+    with suppress(ImportError, ValueError, OSError):  # the system may have no limits, or lower ones
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     sys.exit(main(sys.argv[1:]))

@@ -3,56 +3,65 @@
 The checker in ``coq/sdpcheck.v`` and its proof of soundness come first, so that ``coqc FILE`` needs nothing
 else. Blocks are PSD matrices or free numbers there: non-negative entries are PSD(1), LMIs are PSD blocks with
 equality rows. Minus the adjoint is written as a sum of ``c v v'``, and on a face also of ``w z'`` with
-``X z = 0``.
+``X z = 0``; a point is such a sum. All numbers of evidence are multiplied to integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from importlib.resources import files
-from itertools import count
+from math import lcm
 from typing import Any
 
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.certify import Evidence
-from sdpfeas.certifier.numbers import echelon, solve
+from sdpfeas.certifier.numbers import echelon, primitive, solve
 from sdpfeas.certifier.standard_form import StandardForm, Vector
-from sdpfeas.errors import NotProved
 
 Matrix = list[list[Fraction]]
 #: A positive number and a vector, for ``c v v'``.
 Squares = list[tuple[Fraction, Vector]]
 
+#: Integers of more digits are written in hexadecimal, which Coq reads faster.
+DECIMAL_DIGITS = 20
+
 
 def coq_file(evidence: Evidence) -> str:
-    """Return the text of a Coq file that proves what the evidence proves; raises NotProved for brackets."""
+    """Return the text of a Coq file that proves what the evidence proves."""
     document, kind = evidence.document, evidence.document["kind"]
-    if kind == "bracket":
-        raise NotProved("brackets have no Coq file")
     written = _Writer(StandardForm(sdpcheck.Problem(evidence.problem)))
-    if kind == "feasible":
-        body = written.feasible(document["primal"])
-    else:
-        body = written.infeasible([*document.get("steps", []), document["dual"]])
     library = files("sdpfeas.certifier").joinpath("coq/sdpcheck.v").read_text(encoding="utf-8")
-    title = f"(* {evidence.statement} *)"
-    return f"{library}\n{title}\n\n{written.problem()}\n{body}\nPrint Assumptions {kind}_problem.\n"
-
-
-def _q(value: Fraction | int) -> str:
-    value = Fraction(value)
+    body = getattr(written, kind)(document)
     return (
-        f"({value.numerator} # {value.denominator})" if value.denominator > 1 else f"({value.numerator} # 1)"
+        f"{library}\n(* {evidence.statement} *)\n\n{written.problem()}\n{body}\n"
+        f"Print Assumptions {kind}_problem.\n"
     )
 
 
+def _z(value: Fraction | int) -> str:
+    whole = int(value)
+    return str(whole) if abs(whole) < 10**DECIMAL_DIGITS else f"{whole:#x}"
+
+
+def _q(value: Fraction | int) -> str:
+    return f"({_z(value.numerator)} # {_z(value.denominator)})"
+
+
 def _vec(vector: Sequence[Fraction]) -> str:
-    return f"[{'; '.join(map(_q, vector))}]"
+    return f"[{'; '.join(map(_z, vector))}]"
 
 
-def _list(parts: Sequence[str]) -> str:
+def _list(parts: Iterable[str]) -> str:
     return "[" + ";\n   ".join(parts) + "]"
+
+
+def _denominator(values: Iterable[Fraction]) -> int:
+    return lcm(*(v.denominator for v in values))
+
+
+def _theorem(kind: str, statement: str, proof: str) -> str:
+    return f"Theorem {kind}_problem : {statement}.\nProof.\n  {proof}\nQed."
 
 
 class _Writer:
@@ -73,6 +82,12 @@ class _Writer:
                 entries = [(listed[c], part[k]) for c, part in parts.items() if part.get(k)]
                 bound = -constant.get(k, Fraction(0))
                 self.rows.append((bound, bound, [*entries, (own[k], Fraction(-weight))]))
+        self.denominators = [
+            _denominator([*(v for v in (low, high) if v is not None), *(v for _, v in entries)])
+            for low, high, entries in self.rows
+        ]
+        self.sign = 1 if form.problem.sense == "min" else -1
+        self.costs = [(listed[k], self.sign * v) for k, v in form.objective.items()]
 
     def _add(self, block: sdpcheck.Block) -> list[tuple[int, int, int]]:
         start = len(self.blocks)
@@ -84,81 +99,142 @@ class _Writer:
 
     def problem(self) -> str:
         """Return the definition of the problem."""
+
+        def terms(entries: Iterable[tuple[Any, Fraction]]) -> str:
+            return "; ".join(f"term {_q(v)} {b} {i} {j}" for (b, i, j), v in entries)
+
         rows = []
         for low, high, entries in self.rows:
             ends = " ".join("None" if v is None else f"(Some {_q(v)})" for v in (low, high))
-            terms = "; ".join(f"term {_q(v)} {b} {i} {j}" for (b, i, j), v in entries)
-            rows.append(f"Row {ends} [{terms}]")
-        return (
+            rows.append(f"Row {ends} [{terms(entries)}]")
+        out = (
             "Open Scope Q_scope.\nDefinition the_problem : problem := Problem\n"
             f"  {_list(self.blocks)}%nat\n  {_list(rows)}.\n"
         )
+        if self.form.problem.has_objective:
+            costs = f"{_q(self.form.problem.constant)} [{terms(self.costs)}]"
+            out += f"Definition the_objective : objective := Objective {costs}.\n"
+        return out + (
+            "Open Scope Z_scope.\nDefinition denominators : list positive :=\n"
+            f"  [{'; '.join(map(_z, self.denominators))}]%positive.\n"
+        )
 
-    def feasible(self, data: Any) -> str:
+    def feasible(self, document: Any) -> str:
         """Return the theorem that a point exists, and its proof."""
+        proof = f"apply (feasible_sound the_problem denominators\n  {self._point(document['primal'])}).\n"
+        statement = "exists X, feasible the_problem X"
+        return _theorem("feasible", statement, proof + "  vm_cast_no_check (eq_refl true).")
+
+    def infeasible(self, document: Any) -> str:
+        """Return the theorem that no point exists, and its proof."""
+        steps, _, _ = self._steps([*document.get("steps", []), document["dual"]])
+        proof = f"apply (infeasible_sound the_problem denominators\n  {steps}).\n"
+        statement = "~ exists X, feasible the_problem X"
+        return _theorem("infeasible", statement, proof + "  vm_cast_no_check (eq_refl true).")
+
+    def bracket(self, document: Any) -> str:
+        """Return the theorem that an optimal value is between two ends, and its proof."""
+        least = _denominator(v for _, v in self.costs)
+        ends = (document["lower"], document["upper"])[:: self.sign]
+        outer, inner = (None if v is None else _q(sdpcheck.number(v)) for v in ends)
+        statements, proofs = list[str](), list[str]()
+        relation = "{1} <= {0}" if self.sign == 1 else "{0} <= {1}"
+        about = f"({self.sign}) the_objective"
+        if outer is not None:
+            claim = relation.format("cost the_objective X", f"Q2R {outer}")
+            statements.append(f"(forall X, feasible the_problem X -> {claim})%R")
+            steps, scale, bound = self._steps(
+                [*document.get("steps", []), document["dual"]], least, objective=True
+            )
+            given = f"{about} {least} {_z(scale // least)} ({_z(bound)}) {outer}"
+            proofs.append(
+                f"intros X F. generalize (bound_sound the_problem denominators\n  {steps}\n  {given}\n"
+                "  ltac:(vm_cast_no_check (eq_refl true)) X F). lra."
+            )
+        if inner is not None:
+            claim = relation.format(f"Q2R {inner}", "cost the_objective X")
+            statements.append(f"(exists X, feasible the_problem X /\\ {claim})%R")
+            proofs.append(
+                f"destruct (attained_sound the_problem denominators\n  {self._point(document['primal'])}\n"
+                f"  {about} {least} {inner} ltac:(vm_cast_no_check (eq_refl true))) as [X [F L]].\n"
+                "  exists X. split; [exact F|lra]."
+            )
+        body = proofs[0] if len(proofs) == 1 else "split.\n  - " + "\n  - ".join(proofs)
+        return _theorem("bracket", " /\\\n  ".join(statements), body)
+
+    def _point(self, data: Any) -> str:
+        """Return a common denominator, squares and free numbers of a point."""
         form = self.form
         x = [sdpcheck.number(v) for part in data["point"] for v in part]
         values = [list(form.part(x, b)) for b in range(len(form.sets))]
         values += [form.value(j, x) for j in range(len(form.lmis))]
-        squares, free = list[str](), list[str]()
+        squares, free = list[tuple[int, Fraction, Vector]](), list[tuple[int, Fraction]]()
         proofs = [*data["sets"], *data["lmis"]]
         for block, places, listed, proof in zip(self.cones, self.places, values, proofs, strict=True):
             if block.cone == "PSD":
-                found = decomposition(_square(block, listed), proof)
-                squares += [f"({places[0][0]}%nat, {_q(c)}, {_vec(v)})" for c, v in found]
+                matrix = block.square([v * w for v, w in zip(listed, block.weights(), strict=True)])
+                squares += [(places[0][0], c, v) for c, v in decomposition(matrix, proof)]
             elif block.cone == "Nonneg":
-                squares += [f"({p[0]}%nat, {_q(v)}, [1 # 1])" for p, v in zip(places, listed, strict=True)]
+                squares += [(p[0], v, [Fraction(1)]) for p, v in zip(places, listed, strict=True) if v]
             else:
-                free += [f"({p[0]}%nat, {_q(v)})" for p, v in zip(places, listed, strict=True)]
-        return (
-            "Theorem feasible_problem : exists X, feasible the_problem X.\nProof.\n"
-            f"  apply (feasible_sound the_problem\n  {_list(squares)}\n  {_list(free)}).\n"
-            "  vm_compute. reflexivity.\nQed."
-        )
+                free += [(p[0], v) for p, v in zip(places, listed, strict=True) if v]
+        scale = _denominator([*(c for _, c, _ in squares), *(v for _, v in free)])
+        written = _list(f"({b}%nat, {_z(c * scale)}, dense {_vec(v)})" for b, c, v in squares)
+        return f"{_z(scale)}\n  {written}\n  {_list(f'({b}%nat, {_z(v * scale)})' for b, v in free)}"
 
-    def infeasible(self, steps: Sequence[Any]) -> str:
-        """Return the theorem that no point exists, and its proof."""
+    def _steps(
+        self, steps: Sequence[Any], least: int = 1, *, objective: bool = False
+    ) -> tuple[str, int, Fraction]:
+        """Return steps as a list, the scale of the last one, and the bound that it proves, scaled."""
         faces: list[Any] = [None] * len(self.cones)
-        known: list[Matrix] = [[] for _ in self.cones]
-        written = []
-        for data in steps:
+        #: For every block vectors ``z`` with ``X z = 0``, each with its number.
+        known: dict[int, list[tuple[int, Vector]]] = {}
+        count, written = 0, list[str]()
+        bounds = [(low, high) for low, high, _ in self.rows]
+        for number, data in enumerate(steps):
+            last = number == len(steps) - 1
             y = [sdpcheck.number(v) for v in data["rows"]]
             own = [[sdpcheck.number(v) for v in part] for part in data["multipliers"]]
-            gradient = self.form.adjoint(y, own)
-            functionals = [list(self.form.part(gradient, b)) for b in range(len(self.form.sets))]
-            for (block, _, _), part in zip(self.form.lmis, own, strict=True):
-                functionals.append([-v * w for v, w in zip(part, block.weights(), strict=True)])
-            squares, crosses = list[str](), list[str]()
-            for k, block, f, proof in zip(
-                count(), self.cones, functionals, [*data["sets"], *data["lmis"]], strict=False
-            ):
+            functionals = self.form.functionals(y, own, objective and last)
+            squares, crosses = list[tuple[int, Fraction, Vector]](), list[tuple[int, Vector]]()
+            proofs = [*data["sets"], *data["lmis"]]
+            for k, (block, f, proof) in enumerate(zip(self.cones, functionals, proofs, strict=True)):
                 places = self.places[k]
                 if block.cone == "Nonneg":
-                    for p, (place, v) in enumerate(zip(places, f, strict=True)):
+                    for p, ((b, _, _), v) in enumerate(zip(places, f, strict=True)):
                         if v and (faces[k] is None or p in faces[k]):
-                            squares.append(f"({place[0]}%nat, {_q(-v)}, [1 # 1])")
+                            squares.append((b, -v, [Fraction(1)]))
                         elif v:
-                            crosses.append(f"({place[0]}%nat, [{_q(-v)}], [1 # 1])")
+                            crosses.append((known[b][0][0], [-v]))
                 elif block.cone == "PSD":
-                    found, mixed = on_face(block.square([-v for v in f]), faces[k], known[k], proof)
-                    squares += [f"({places[0][0]}%nat, {_q(c)}, {_vec(v)})" for c, v in found]
-                    crosses += [f"({places[0][0]}%nat, {_vec(w)}, {_vec(z)})" for w, z in mixed]
-                    known[k] = independent([*known[k], *(v for c, v in found if c)])
+                    held = known.get(places[0][0], [])
+                    kept = [held[i] for i in independent([z for _, z in held])]
+                    found, mixed = on_face(
+                        block.square([-v for v in f]), faces[k], [z for _, z in kept], proof
+                    )
+                    squares += [(places[0][0], c, v) for c, v in found]
+                    crosses += [(i, w) for (i, _), w in zip(kept, mixed, strict=True) if any(w)]
                 faces[k] = sdpcheck.polar(block, f, faces[k], proof)
+            for b, _, v in squares:
+                known.setdefault(b, []).append((count, v))
+                count += 1
             multipliers = [*y, *(v for part in own for v in part)]
-            written.append(f"Step {_vec(multipliers)}\n   {_list(squares)}\n   {_list(crosses)}")
-        return (
-            "Theorem infeasible_problem : ~ exists X, feasible the_problem X.\nProof.\n"
-            f"  apply (infeasible_sound the_problem\n  {_list(written)}).\n  vm_compute. reflexivity.\nQed."
-        )
-
-
-def _square(block: sdpcheck.Block, listed: Sequence[Fraction]) -> Matrix:
-    return block.square([v * w for v, w in zip(listed, block.weights(), strict=True)])
+            over = [v / d for v, d in zip(multipliers, self.denominators, strict=True)]
+            scale = _denominator([*over, *(c for _, c, _ in squares), *(v for _, w in crosses for v in w)])
+            scale = lcm(scale, least)
+            written.append(
+                f"Step {_vec([v * scale for v in over])}\n   "
+                + _list(f"({b}%nat, {_z(c * scale)}, dense {_vec(v)})" for b, c, v in squares)
+                + "\n   "
+                + _list(f"({i}%nat, dense {_vec([v * scale for v in w])})" for i, w in crosses)
+            )
+            total = sum((v * (bounds[i][v < 0] or 0) for i, v in enumerate(multipliers) if v), Fraction(0))
+            bounds = [(pair[v < 0],) * 2 if v else pair for pair, v in zip(bounds, multipliers, strict=True)]
+        return _list(written), scale, total * scale
 
 
 def decomposition(matrix: Matrix, proof: Any) -> Squares:
-    """Write a matrix with a proof of Rule 1 as a sum of ``c v v'`` with positive ``c``."""
+    """Write a matrix with a proof of Rule 1 as a sum of ``c v v'`` with positive ``c`` and integers ``v``."""
     n = len(matrix)
     if proof is None:
         return []
@@ -187,11 +263,18 @@ def decomposition(matrix: Matrix, proof: Any) -> Squares:
                 margins[j] -= abs(rest)
                 sign = 1 if rest > 0 else -1
                 out.append((abs(rest), [a + sign * b for a, b in zip(t[i], t[j], strict=True)]))
-    return [(c, v) for c, v in [*out, *zip(margins, t, strict=True)] if c and any(v)]
+    return [_square(c, v) for c, v in [*out, *zip(margins, t, strict=True)] if c and any(v)]
 
 
-def on_face(a: Matrix, face: Any, known: Matrix, proof: Any) -> tuple[Squares, list[tuple[Vector, Vector]]]:
-    """Write ``A`` as a sum of ``c v v'`` and ``w z'`` with known ``z``, as a form on symmetric matrices.
+def _square(c: Fraction, v: Vector) -> tuple[Fraction, Vector]:
+    """Write ``c v v'`` with integers ``v``."""
+    whole = primitive(v)
+    k = next(i for i, a in enumerate(v) if a)
+    return c * (v[k] / whole[k]) ** 2, whole
+
+
+def on_face(a: Matrix, face: Any, known: Matrix, proof: Any) -> tuple[Squares, Matrix]:
+    """Write ``A`` as a sum of ``c v v'`` and, for each known ``z``, ``w z'``, up to its symmetric part.
 
     The columns of the face ``V`` span the vectors orthogonal to all ``z``; the proof is about ``M = V'AV``.
     With ``U V = I`` and ``C = I - V U``, whose rows are combinations ``B Z``: ``A = U'M U + K'C + C'K``.
@@ -212,7 +295,8 @@ def on_face(a: Matrix, face: Any, known: Matrix, proof: Any) -> tuple[Squares, l
             u[i][p] = (inverse[j] or [])[i]
     m = products(columns, products(columns, a))
     squares = [
-        (c, [sdpcheck.dot(v, part) for part in zip(*u, strict=True)]) for c, v in decomposition(m, proof)
+        _square(c, [sdpcheck.dot(v, part) for part in zip(*u, strict=True)])
+        for c, v in decomposition(m, proof)
     ]
     vu = [[sum((columns[s][i] * u[s][j] for s in range(k)), Fraction(0)) for j in range(n)] for i in range(n)]
     c = [[int(i == j) - vu[i][j] for j in range(n)] for i in range(n)]
@@ -226,17 +310,12 @@ def on_face(a: Matrix, face: Any, known: Matrix, proof: Any) -> tuple[Squares, l
     # C = B Z, from independent columns of Z.
     at = echelon(known, n)[1] if known else []
     b = [solve([[z[p] for z in known] for p in at], [row[p] for p in at]) or [] for row in c] if at else []
-    crosses = []
-    for s, z in enumerate(known):
-        w = [2 * sum((kk[i][j] * b[i][s] for i in range(n)), Fraction(0)) for j in range(n)]
-        if any(w):
-            crosses.append((w, z))
-    return squares, crosses
+    return squares, [
+        [2 * sum((kk[i][j] * b[i][s] for i in range(n)), Fraction(0)) for j in range(n)]
+        for s in range(len(known))
+    ]
 
 
-def independent(vectors: Matrix) -> Matrix:
-    """Return the first vectors that are independent of those before them."""
-    if not vectors:
-        return []
-    _, pivots = echelon([list(part) for part in zip(*vectors, strict=True)], len(vectors))
-    return [vectors[k] for k in pivots]
+def independent(vectors: Matrix) -> list[int]:
+    """Return the positions of the first vectors that are independent of those before them."""
+    return echelon([list(part) for part in zip(*vectors, strict=True)], len(vectors))[1] if vectors else []

@@ -105,6 +105,14 @@ class StandardForm:
             total[k] -= v
         return total
 
+    def functionals(self, y: Sequence[Fraction], own: Sequence[Vector], objective: bool = False) -> list[Any]:
+        """Return what must be non-positive on every block and LMI: the adjoint and minus ``Y``."""
+        gradient = self.adjoint(y, own, objective)
+        out: list[Any] = [self.part(gradient, b) for b in range(len(self.sets))]
+        for (block, _, _), multiplier in zip(self.lmis, own, strict=True):
+            out.append([-v * w for v, w in zip(multiplier, block.weights(), strict=True)])
+        return out
+
     # --- FEASIBLE
 
     def primal(self, x: Vector) -> dict[str, Any]:
@@ -220,12 +228,10 @@ class StandardForm:
                 if bound is None:
                     raise NotProved(f"the multiplier of row {i} has the sign of a missing bound")
                 total += weight * bound
-        gradient = self.adjoint(y, own, objective)
-        after, proofs = list[Any](), list[Any]()
-        functionals = [self.part(gradient, b) for b in range(len(self.sets))]
-        for (block, constant, _), multiplier in zip(self.lmis, own, strict=True):
+        for (_, constant, _), multiplier in zip(self.lmis, own, strict=True):
             total -= sum((v * multiplier[k] for k, v in constant.items()), Fraction(0))
-            functionals.append([-v * w for v, w in zip(multiplier, block.weights(), strict=True)])
+        functionals = self.functionals(y, own, objective)
+        after, proofs = list[Any](), list[Any]()
         blocks = [*self.sets, *(lmi[0] for lmi in self.lmis)]
         for block, f, face in zip(blocks, functionals, faces, strict=True):
             proof, smaller = polar(block, f, face)

@@ -101,6 +101,56 @@ def test_files_that_are_no_evidence_are_refused(
     assert capsys.readouterr().out.startswith("REFUSED")
 
 
+BOX = {"kind": "SpectralBox", "n": 20_000, "lower": 0, "upper": 1, "trace": None}
+VECTOR = {"kind": "Nonneg", "n": 3_000_000}
+
+
+@pytest.mark.parametrize(
+    ("problem", "why"),
+    [
+        ({"sets": [BOX], "rows": []}, "a set is empty or too large"),
+        ({"sets": [VECTOR, VECTOR], "rows": []}, "the problem is too large"),
+        ({"sets": [], "rows": [], "lmis": [{"set": BOX, "constant": [], "coefficients": []}]}, "too large"),
+        ({"sets": [BOX | {"n": 2, "lower": 2}], "rows": []}, "in the wrong order"),
+        ({"sets": [BOX | {"n": 0}], "rows": []}, "empty"),
+        ({"sets": [BOX | {"n": True}], "rows": []}, "out of range"),
+        ({"sets": [BOX | {"n": 10**30}], "rows": []}, "out of range"),
+        ({"sets": [BOX | {"n": 2, "lower": False}], "rows": []}, "malformed"),
+        ({"sets": [BOX | {"n": 2, "lower": "\u0661"}], "rows": []}, "malformed"),
+    ],
+)
+def test_hostile_problems_are_refused_before_memory_is_used(problem: dict[str, object], why: str) -> None:
+    with pytest.raises(sdpcheck.Refused, match=why):
+        sdpcheck.Problem(problem | {"format": "sdpfeas problem 1"})
+
+
+def test_a_common_denominator_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few numbers in a file, with denominators that have no common divisor."""
+    monkeypatch.setattr(sdpcheck, "MOST_MEMORY", 10_000)
+    row = [sdpcheck.number(f"1/{2**300 + k:#x}") for k in range(1, 30, 2)]
+    with pytest.raises(sdpcheck.Refused, match="common denominator"):
+        sdpcheck.integers([row] * 10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is limited on Linux")
+def test_a_hostile_file_cannot_exhaust_memory(tmp_path: Path) -> None:
+    """Ten bytes of a file stand for a number of 12 kB; here with a limit of 256 MB."""
+    small = tmp_path / "sdpcheck.py"
+    code = Path(sdpcheck.__file__).read_text(encoding="utf-8")
+    assert code.count("5_000_000, 2**32") == 1
+    small.write_text(code.replace("5_000_000, 2**32", "5_000_000, 2**28"), encoding="utf-8")
+    parts = [{"block": 0, "entries": [[0, f"0x1p{90_000 + i % 7}"]]} for i in range(40_000)]
+    rows = [{"lower": 0, "upper": 1, "blocks": [part]} for part in parts]
+    path = tmp_path / "evidence.json"
+    problem = VALID["infeasible-linear"]["problem"] | {"rows": rows}
+    path.write_text(json.dumps(VALID["infeasible-linear"] | {"problem": problem}))
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", small, path], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == "REFUSED there is not enough memory\n"
+
+
 def test_numbers() -> None:
     cases = {
         "0x1.8p-3": 0.1875,

@@ -13,10 +13,9 @@ import pytest
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.certify import Evidence
 from sdpfeas.certifier.coq_files import coq_file
-from sdpfeas.errors import NotProved
 
-VALID = {name: document for name, document in corpus.valid().items() if document["kind"] != "bracket"}
-QUICK = ("infeasible-face-lmi", "feasible-box")
+VALID = corpus.valid()
+QUICK = ("infeasible-face-lmi", "feasible-box", "bracket-max")
 needs_coq = pytest.mark.skipif(
     shutil.which("coqc") is None, reason="coqc, of Debian's package coq, is not installed"
 )
@@ -48,15 +47,42 @@ def test_coq_accepts_the_theorem(name: str, tmp_path: Path) -> None:
     }
 
 
+def mutants(text: str) -> list[str]:
+    """Goals that changed multipliers and squares compute to false: every number of them, plus 1, -1 and 2."""
+    call = re.search(r"\(infeasible_sound (the_problem denominators\n.*?)\)\.\n  vm_cast", text, re.DOTALL)
+    assert call is not None
+    found = list(re.finditer(r"-?\b\d+\b(?!%)", call[1]))
+    changed = [
+        f"{call[1][: m.start()]}{int(m[0]) + d}{call[1][m.end() :]}" for m in found for d in (1, -1, 2)
+    ]
+    return [f"Goal check_infeasible {each} = false. vm_compute. reflexivity. Qed." for each in changed]
+
+
 @needs_coq
 def test_coq_refuses_changed_evidence(tmp_path: Path) -> None:
-    """A multiplier, a square or a bound changed: the computation gives false."""
-    text = written("infeasible-psd")
-    library, theorem = text.split("Theorem infeasible_problem")
-    number = re.search(r"Step \[\((-?\d+) # (\d+)\)", theorem)
-    assert number is not None
-    wrong = theorem.replace(number[0], f"Step [({int(number[1]) * 3 + 1} # {number[2]})", 1)
-    assert compiled(f"{library}Theorem infeasible_problem{wrong}", tmp_path).returncode != 0
+    """Over 200 mutants of multipliers and squares: each computes to false."""
+    parts, count = list[str](), 0
+    for number, name in enumerate(n for n in VALID if n.startswith("infeasible")):
+        library, theorem = written(name).split("(* infeasible: ")
+        goals = mutants(theorem)
+        count += len(goals)
+        definitions = theorem[theorem.index("*)") + 2 : theorem.index("Theorem ")]
+        parts += [f"Module M{number}.", definitions, *goals, f"End M{number}."]
+    assert count > 200
+    done = compiled("\n".join([library, *parts]), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_coq
+@pytest.mark.parametrize("name", ["infeasible-psd", "bracket-min", "feasible-psd"])
+def test_coq_refuses_a_changed_theorem(name: str, tmp_path: Path) -> None:
+    """A theorem whose evidence is wrong is not accepted."""
+    text = written(name)
+    start = text.index("_sound the_problem denominators\n")
+    found = re.search(r"\b[1-9]\d*\b(?!%)", text[start:])
+    assert found is not None
+    wrong = f"{text[: start + found.start()]}{int(found[0]) + 1}{text[start + found.end() :]}"
+    assert compiled(wrong, tmp_path).returncode != 0
 
 
 def test_evidence_is_written_as_squares() -> None:
@@ -65,6 +91,3 @@ def test_evidence_is_written_as_squares() -> None:
         assert f"Theorem {VALID[name]['kind']}_problem" in text
         assert "Admitted" not in text
         assert not re.search(r"^\s*(Axiom|Parameter|Hypothesis)", text, re.MULTILINE)
-    bracket = corpus.valid()["bracket-min"]
-    with pytest.raises(NotProved):
-        coq_file(Evidence(bracket["problem"], bracket, ""))

@@ -2,10 +2,11 @@
 
    A point X gives every block b a symmetric real matrix X b. A block is PSD n, which asks that v'(X b)v >= 0 for all
    vectors v of length n, or Free. A row asks that the sum of q * X b i j over its terms q b i j is within bounds.
-   Evidence writes minus the adjoint as a sum of c v v' with c >= 0 (and w z' with X z = 0 known by earlier steps of
-   facial reduction), or a point as such a sum; the checker compares coefficients. *)
+   Evidence holds integers: rows are multiplied by their denominators. It writes minus the adjoint as a sum of c v v'
+   with c >= 0 (and w z' with X z = 0 known by earlier steps of facial reduction), or a multiple of a point as such a
+   sum; the checker adds up coefficients. *)
 
-Require Import List Bool Arith QArith Qreals Reals Lra Psatz.
+Require Import List Bool Arith ZArith QArith Qreals Reals Lra Lia Psatz.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -30,86 +31,124 @@ Definition feasible (P : problem) (X : point) : Prop :=
   (forall b i j, X b i j = X b j i) /\
   (forall b n, nth_error (blocks P) b = Some (PSD n) -> psd n (X b)) /\
   (forall r, In r (rows P) -> within (lower r) (upper r) (value X (entries r))).
+Record objective := Objective { constant : Q; costs : list entry }.
+Definition cost (C : objective) (X : point) : R := Q2R (constant C) + value X (costs C).
 
 (* --- the checker *)
 
-Definition vec := list Q.
-Record step := Step {
-  multipliers : list Q;
-  squares : list (nat * Q * vec);     (* block, c, v: c v v' *)
-  crosses : list (nat * vec * vec) }. (* block, w, z: w z', where X z = 0 *)
+Definition whole (e : positive) (q : Q) : Z := (Qnum q * (Zpos e / QDen q))%Z.
+Definition fits (e : positive) (q : Q) : bool := (Zpos e mod QDen q =? 0)%Z.
+Definition fits_end (e : positive) (o : option Q) : bool := match o with Some q => fits e q | None => true end.
+Definition zterm := (nat * nat * nat * Z)%type.
+Definition wholes (e : positive) (y : Z) (l : list entry) : list zterm :=
+  map (fun t => let '(b, i, j, q) := t in (b, i, j, (y * whole e q)%Z)) l.
+Definition fits_entries (e : positive) (l : list entry) : bool := forallb (fun t => fits e (snd t)) l.
+Definition fits_row (t : positive * row) : bool :=
+  let (e, r) := t in fits_end e (lower r) && fits_end e (upper r) && fits_entries e (entries r).
 
+(* Lower triangles of all blocks, by rows. *)
+Definition matrices := list (list (list Z)).
+Fixpoint bump {A} (d : A) (n : nat) (f : A -> A) (l : list A) : list A :=
+  match n, l with
+  | O, [] => [f d]
+  | O, a :: l => f a :: l
+  | S n, [] => d :: bump d n f []
+  | S n, a :: l => a :: bump d n f l
+  end.
+Definition add (T : matrices) (t : zterm) : matrices :=
+  let '(b, i, j, z) := t in bump (@nil (list Z)) b (bump (@nil Z) (Nat.max i j) (bump 0%Z (Nat.min i j) (Z.add z))) T.
+Definition adds (l : list zterm) (T : matrices) : matrices := fold_left add l T.
+Definition get (T : matrices) (b i j : nat) : Z := nth (Nat.min i j) (nth (Nat.max i j) (nth b T []) []) 0%Z.
+Definition zero (T : matrices) : bool := forallb (forallb (forallb (Z.eqb 0))) T.
+
+Definition vec := list (nat * Z).           (* index and entry *)
+Definition square := (nat * Z * vec)%type.  (* block, c, v: c v v' *)
+Definition cross := (nat * vec)%type.       (* k, w: w z', where z is the vector number k with X z = 0 *)
+Record step := Step { multipliers : list Z; squares : list square; crosses : list cross }.
+
+Definition dense (l : list Z) : vec := filter (fun p => negb (snd p =? 0)%Z) (combine (seq 0 (length l)) l).
+Definition outer (b : nat) (c : Z) (u v : vec) : list zterm :=
+  flat_map (fun p => let z := (c * snd p)%Z in map (fun q => (b, fst p, fst q, (z * snd q)%Z)) v) u.
+Definition square_terms (t : square) : list zterm := let '(b, c, v) := t in outer b c v v.
 Definition side (P : problem) (b : nat) : option nat :=
   match nth_error (blocks P) b with Some (PSD n) => Some n | _ => None end.
-Definition outer (n b : nat) (c : Q) (u v : vec) : list entry :=
-  flat_map (fun i => map (fun j => (b, i, j, (c * nth i u 0 * nth j v 0)%Q)) (seq 0 n)) (seq 0 n).
-Definition square_entries P (t : nat * Q * vec) : list entry :=
-  let '(b, c, v) := t in match side P b with Some n => outer n b c v v | None => [] end.
-Definition cross_entries P (t : nat * vec * vec) : list entry :=
-  let '(b, w, z) := t in match side P b with Some n => outer n b 1 w z | None => [] end.
-Definition scaled (y : Q) (l : list entry) : list entry :=
-  map (fun e => let '(b, i, j, q) := e in (b, i, j, (y * q)%Q)) l.
-Fixpoint adjoint (ys : list Q) (rs : list row) : list entry :=
-  match ys, rs with
-  | y :: ys, r :: rs => scaled y (entries r) ++ adjoint ys rs
-  | _, _ => []
-  end.
+Definition inside (P : problem) (b : nat) (v : vec) : bool :=
+  match side P b with Some n => forallb (fun p => fst p <? n)%nat v | None => false end.
+Definition square_fits (P : problem) (t : square) : bool := let '(b, c, v) := t in (0 <=? c)%Z && inside P b v.
+Definition cross_fits (P : problem) (K : list (nat * vec)) (t : cross) : bool :=
+  match nth_error K (fst t) with Some (b, z) => inside P b (snd t) && inside P b z | None => false end.
+Definition cross_terms (K : list (nat * vec)) (t : cross) : list zterm :=
+  match nth_error K (fst t) with Some (b, z) => outer b 1 (snd t) z | None => [] end.
 
-Definition same (e : entry) (b i j : nat) : bool :=
-  let '(c, k, l, _) := e in
-  (c =? b)%nat && (((k =? i)%nat && (l =? j)%nat) || ((k =? j)%nat && (l =? i)%nat)).
-Definition coefficient (l : list entry) b i j : Q :=
-  fold_right (fun e s => if same e b i j then Qred (snd e + s) else s) 0%Q l.
-Fixpoint vanishes (fuel : nat) (l : list entry) : bool :=
-  match fuel, l with
-  | _, [] => true
-  | O, _ => false
-  | S fuel, (b, i, j, q) :: _ =>
-      Qeq_bool (coefficient l b i j) 0 && vanishes fuel (filter (fun e => negb (same e b i j)) l)
-  end.
-
-Definition bounds := list (option Q * option Q).
-Definition pick (y : Q) (p : option Q * option Q) : option Q :=
-  if Qeq_bool y 0 then Some 0%Q else if Qle_bool 0 y then fst p else snd p.
-Fixpoint beta (ys : list Q) (bs : bounds) : option Q :=
+Definition bounds := list (option Z * option Z).
+Definition given (R : list (positive * row)) : bounds :=
+  map (fun t : positive * row => let (e, r) := t in (option_map (whole e) (lower r), option_map (whole e) (upper r))) R.
+Definition pick (y : Z) (p : option Z * option Z) : option Z :=
+  if (y =? 0)%Z then Some 0%Z else if (0 <=? y)%Z then fst p else snd p.
+Fixpoint beta (ys : list Z) (bs : bounds) : option Z :=
   match ys, bs with
-  | [], [] => Some 0%Q
   | y :: ys, p :: bs =>
-      match pick y p, beta ys bs with Some q, Some s => Some (Qred (y * q + s)) | _, _ => None end
-  | _, _ => None
+      match pick y p, beta ys bs with Some q, Some s => Some (y * q + s)%Z | _, _ => None end
+  | _, _ => Some 0%Z
   end.
-Fixpoint tighten (ys : list Q) (bs : bounds) : bounds :=
+Fixpoint tighten (ys : list Z) (bs : bounds) : bounds :=
   match ys, bs with
-  | y :: ys, p :: bs => (if Qeq_bool y 0 then p else (pick y p, pick y p)) :: tighten ys bs
+  | y :: ys, p :: bs => (if (y =? 0)%Z then p else (pick y p, pick y p)) :: tighten ys bs
+  | _, _ => bs
+  end.
+Fixpoint adjoint (ys : list Z) (R : list (positive * row)) : list zterm :=
+  match ys, R with
+  | y :: ys, (e, r) :: R => wholes e y (entries r) ++ adjoint ys R
   | _, _ => []
   end.
-Definition eq_vec (u v : vec) : bool :=
-  (length u =? length v)%nat && forallb (fun p => Qeq_bool (fst p) (snd p)) (combine u v).
-Definition known (Z : list (nat * vec)) (t : nat * vec * vec) : bool :=
-  let '(b, _, z) := t in existsb (fun k => (fst k =? b)%nat && eq_vec (snd k) z) Z.
-Definition nonneg (t : nat * Q * vec) : bool := Qle_bool 0 (snd (fst t)).
-Definition balanced P (s : step) : bool :=
-  let l := adjoint (multipliers s) (rows P) ++ flat_map (square_entries P) (squares s)
-           ++ flat_map (cross_entries P) (crosses s) in vanishes (length l) l.
 Definition exposed (s : step) : list (nat * vec) :=
-  map (fun t => (fst (fst t), snd t)) (filter (fun t => negb (Qeq_bool (snd (fst t)) 0)) (squares s)).
-
-Fixpoint refutes P (Z : list (nat * vec)) (bs : bounds) (l : list step) : bool :=
+  map (fun t => (fst (fst t), snd t)) (filter (fun t => 0 <? snd (fst t))%Z (squares s)).
+Definition balanced P R (goal : list zterm) K (s : step) : bool :=
+  forallb (square_fits P) (squares s) && forallb (cross_fits P K) (crosses s) &&
+  zero (adds goal (adds (adjoint (multipliers s) R)
+    (adds (flat_map square_terms (squares s)) (adds (flat_map (cross_terms K) (crosses s)) [])))).
+Fixpoint bounded P R goal (low : Z) K (bs : bounds) (l : list step) : bool :=
   match l with
   | [] => false
   | s :: rest =>
-      forallb nonneg (squares s) && forallb (known Z) (crosses s) && balanced P s &&
-      match beta (multipliers s) bs with
-      | None => false
-      | Some v =>
-          match rest with
-          | [] => negb (Qle_bool v 0)
-          | _ => Qeq_bool v 0 && refutes P (exposed s ++ Z) (tighten (multipliers s) bs) rest
-          end
+      match beta (multipliers s) bs, rest with
+      | None, _ => false
+      | Some v, [] => (low <=? v)%Z && balanced P R goal K s
+      | Some v, _ => (v =? 0)%Z && balanced P R [] K s &&
+                     bounded P R goal low (K ++ exposed s) (tighten (multipliers s) bs) rest
       end
   end.
-Definition given (P : problem) : bounds := map (fun r => (lower r, upper r)) (rows P).
-Definition check_infeasible (P : problem) (l : list step) : bool := refutes P [] (given P) l.
+(* es: a common denominator of every row. *)
+Definition check_infeasible (P : problem) (es : list positive) (l : list step) : bool :=
+  let R := combine es (rows P) in forallb fits_row R && bounded P R [] 1 [] (given R) l.
+(* The multipliers prove s * e * sign * (objective - constant) >= low. *)
+Definition check_bound (P : problem) (es : list positive) (l : list step)
+    (sign : Z) (C : objective) (e s : positive) (low : Z) (v : Q) : bool :=
+  let R := combine es (rows P) in let d := (v - constant C)%Q in
+  forallb fits_row R && fits_entries e (costs C) && (sign * Qnum d * Zpos (s * e) <=? low * QDen d)%Z &&
+  bounded P R (wholes e (- sign * Zpos s) (costs C)) low [] (given R) l.
+
+(* A point: (sum of squares, and a number on every free block) / k. *)
+Definition low_terms (t : square) : list zterm :=
+  filter (fun t => let '(_, i, j, _) := t in j <=? i)%nat (square_terms t).
+Definition table (sq : list square) (fr : list (nat * Z)) : matrices :=
+  adds (map (fun t => (fst t, O, O, snd t)) fr) (adds (flat_map low_terms sq) []).
+Definition zvalue_at (T : matrices) (l : list zterm) : Z :=
+  fold_left (fun s t => let '(b, i, j, z) := t in (z * get T b i j + s)%Z) l 0%Z.
+Definition zwithin (k : positive) (p : option Z * option Z) (x : Z) : bool :=
+  match fst p with Some z => (Zpos k * z <=? x)%Z | None => true end &&
+  match snd p with Some z => (x <=? Zpos k * z)%Z | None => true end.
+Definition holds_at (k : positive) (T : matrices) (t : positive * row) : bool :=
+  let (e, r) := t in
+  fits_row t && zwithin k (option_map (whole e) (lower r), option_map (whole e) (upper r))
+    (zvalue_at T (wholes e 1 (entries r))).
+Definition check_feasible (P : problem) (es : list positive) (k : positive) sq (fr : list (nat * Z)) : bool :=
+  forallb (square_fits P) sq && forallb (fun t => match side P (fst t) with Some _ => false | None => true end) fr &&
+  (length es =? length (rows P))%nat && (let T := table sq fr in forallb (holds_at k T) (combine es (rows P))).
+Definition check_attained (k : positive) sq fr (sign : Z) (C : objective) (e : positive) (v : Q) : bool :=
+  let d := (v - constant C)%Q in
+  fits_entries e (costs C) &&
+  (sign * zvalue_at (table sq fr) (wholes e 1 (costs C)) * QDen d <=? sign * Qnum d * Zpos (k * e))%Z.
 
 (* --- sums *)
 
@@ -140,20 +179,26 @@ Qed.
 Lemma sum_pos A (l : list A) f : (forall a, In a l -> 0 <= f a) -> 0 <= sum l f.
 Proof.
   induction l as [|a l IH]; simpl; intros H; [lra|].
-  assert (0 <= f a) by auto. assert (0 <= sum l f) by auto. lra.
+  pose proof (H a (or_introl eq_refl)). assert (0 <= sum l f) by (apply IH; auto). lra.
 Qed.
 Lemma sum_pos_zero A (l : list A) f :
   (forall a, In a l -> 0 <= f a) -> sum l f <= 0 -> forall a, In a l -> f a = 0.
 Proof.
-  induction l as [|x l IH]; simpl; intros H Z a; [intros []|intros [E|I]].
-  - subst. assert (0 <= f a) by auto. assert (0 <= sum l f) by (apply sum_pos; auto). lra.
-  - assert (0 <= f x) by auto. apply IH; auto. lra.
+  induction l as [|b l IH]; simpl; intros H S a I; [contradiction|].
+  pose proof (H b (or_introl eq_refl)). assert (0 <= sum l f) by (apply sum_pos; auto).
+  destruct I as [<-|I]; [lra|]. apply IH; auto. lra.
+Qed.
+Lemma sum_delta n a (c : R) g : (a < n)%nat -> sum (seq 0 n) (fun i => (if (a =? i)%nat then c else 0) * g i) = c * g a.
+Proof.
+  intros L. assert (forall m, sum (seq m (n - m)) (fun i => (if (a =? i)%nat then c else 0) * g i) =
+    if (m <=? a)%nat then c * g a else 0) as W.
+  { intros m. remember (n - m)%nat as k eqn:E. revert m E. induction k as [|k IH]; intros m E; simpl.
+    - destruct (Nat.leb_spec m a); [lia|reflexivity].
+    - rewrite IH by lia. destruct (Nat.eqb_spec a m), (Nat.leb_spec (S m) a), (Nat.leb_spec m a); subst; try lia; lra. }
+  specialize (W 0%nat). rewrite Nat.sub_0_r in W. exact W.
 Qed.
 
-(* --- bilinear forms *)
-
-Definition real (v : vec) (i : nat) : R := Q2R (nth i v 0%Q).
-
+(* --- quadratic forms *)
 Lemma form_sym n M u v : (forall i j, M i j = M j i) -> form n M u v = form n M v u.
 Proof.
   intros S. unfold form. rewrite sum_swap. apply sum_ext; intros i _. apply sum_ext; intros j _.
@@ -187,237 +232,418 @@ Proof.
   lra.
 Qed.
 
-(* --- entries *)
 
-Lemma value_app X l k : value X (l ++ k) = value X l + value X k.
+Definition real (v : vec) (i : nat) : R := sum v (fun p => if (fst p =? i)%nat then IZR (snd p) else 0).
+Definition small (n : nat) (v : vec) : Prop := forall p, In p v -> (fst p < n)%nat.
+
+Lemma sum_real n v g : small n v -> sum (seq 0 n) (fun i => real v i * g i) = sum v (fun p => IZR (snd p) * g (fst p)).
+Proof.
+  intros S. unfold real. transitivity (sum (seq 0 n) (fun i => sum v (fun p => (if (fst p =? i)%nat then IZR (snd p) else 0) * g i))).
+  - apply sum_ext; intros i _. rewrite Rmult_comm, <- sum_mult. apply sum_ext; intros p _. ring.
+  - rewrite sum_swap. apply sum_ext; intros p I. apply sum_delta, S, I.
+Qed.
+Lemma form_real n M u v : small n u -> small n v ->
+  form n M (real u) (real v) = sum u (fun p => sum v (fun q => IZR (snd p) * IZR (snd q) * M (fst p) (fst q))).
+Proof.
+  intros U V. unfold form.
+  transitivity (sum (seq 0 n) (fun i => real u i * sum v (fun q => IZR (snd q) * M i (fst q)))).
+  - apply sum_ext; intros i _. rewrite <- (sum_real n v (fun j => M i j) V), <- sum_mult.
+    apply sum_ext; intros j _. ring.
+  - rewrite (sum_real n u _ U). apply sum_ext; intros p _. rewrite <- sum_mult. apply sum_ext; intros q _. ring.
+Qed.
+
+(* --- integer rows *)
+
+Definition zvalue (X : point) (l : list zterm) : R := sum l (fun t => let '(b, i, j, z) := t in IZR z * X b i j).
+
+Lemma zvalue_app X l k : zvalue X (l ++ k) = zvalue X l + zvalue X k.
 Proof. apply sum_app. Qed.
-Lemma value_scaled X y l : value X (scaled y l) = Q2R y * value X l.
+Lemma positive_R e : 0 < IZR (Zpos e).
+Proof. apply IZR_lt. reflexivity. Qed.
+Lemma whole_sound e q : fits e q = true -> IZR (whole e q) = IZR (Zpos e) * Q2R q.
 Proof.
-  unfold value, scaled. rewrite sum_map, <- sum_mult. apply sum_ext. intros [[[b i] j] q] _.
-  rewrite Q2R_mult. ring.
+  unfold fits, whole, Q2R. intros F. apply Z.eqb_eq in F.
+  pose proof (Z.div_mod (Zpos e) (QDen q) ltac:(discriminate)) as D. rewrite F, Z.add_0_r in D.
+  pose proof (positive_R (Qden q)) as N. rewrite D at 2. rewrite !mult_IZR. field. lra.
 Qed.
-Lemma value_outer X n b c u v : value X (outer n b c u v) = Q2R c * form n (X b) (real u) (real v).
+Lemma wholes_sound X e y l : fits_entries e l = true -> zvalue X (wholes e y l) = IZR y * IZR (Zpos e) * value X l.
 Proof.
-  unfold value, outer, form. rewrite sum_flat, <- sum_mult. apply sum_ext; intros i _.
-  rewrite sum_map, <- sum_mult. apply sum_ext; intros j _. unfold real. rewrite !Q2R_mult. ring.
+  unfold fits_entries, zvalue, wholes, value. intros F. rewrite forallb_forall in F. rewrite sum_map, <- sum_mult.
+  apply sum_ext. intros [[[b i] j] q] I. specialize (F _ I). cbn [snd] in F.
+  rewrite mult_IZR, (whole_sound e q F). ring.
 Qed.
-Lemma value_cons X b i j q l : value X ((b, i, j, q) :: l) = Q2R q * X b i j + value X l.
-Proof. reflexivity. Qed.
-Lemma value_split X l b i j : (forall b i j, X b i j = X b j i) ->
-  value X l = Q2R (coefficient l b i j) * X b i j + value X (filter (fun e => negb (same e b i j)) l).
+Definition holds_z (X : point) (t : positive * row) (p : option Z * option Z) : Prop :=
+  let x := zvalue X (wholes (fst t) 1 (entries (snd t))) in
+  match fst p with Some z => IZR z <= x | None => True end /\ match snd p with Some z => x <= IZR z | None => True end.
+Definition holds (X : point) (R : list (positive * row)) (bs : bounds) : Prop := Forall2 (holds_z X) R bs.
+
+Lemma row_sound X e r : fits_row (e, r) = true ->
+  (within (lower r) (upper r) (value X (entries r)) <->
+   holds_z X (e, r) (option_map (whole e) (lower r), option_map (whole e) (upper r))).
 Proof.
-  intros S. induction l as [|[[[c k] m] q] l IH].
-  - simpl. change (Q2R 0) with (Q2R 0%Q). rewrite RMicromega.Q2R_0. unfold value. simpl. lra.
-  - unfold coefficient in *. cbn [fold_right filter]. destruct (same (c, k, m, q) b i j) eqn:E; cbn [negb].
-    + assert (X c k m = X b i j) as W.
-      { unfold same in E. apply andb_true_iff in E. destruct E as [E1 E2]. apply Nat.eqb_eq in E1. subst.
-        apply orb_true_iff in E2. destruct E2 as [E2|E2]; apply andb_true_iff in E2; destruct E2 as [A B];
-        apply Nat.eqb_eq in A; apply Nat.eqb_eq in B; subst; auto. }
-      rewrite value_cons, IH, W, (Qeq_eqR _ _ (Qred_correct _)), Q2R_plus. cbn [snd]. ring.
-    + rewrite !value_cons, IH. ring.
+  intros F. unfold fits_row in F. apply andb_true_iff in F. destruct F as [F E]. apply andb_true_iff in F. destruct F as [A B].
+  pose proof (positive_R e) as N. unfold holds_z, within. cbn [fst snd]. rewrite (wholes_sound X e 1 _ E), Rmult_1_l.
+  destruct (lower r) as [l|], (upper r) as [u|]; cbn [option_map fits_end] in *;
+  repeat match goal with K : fits _ _ = true |- _ => rewrite (whole_sound _ _ K); clear K end;
+  split; intros [H K]; split; try exact I; first [nra|apply (Rmult_le_reg_l (IZR (Zpos e))); assumption].
 Qed.
-Lemma vanishes_sound X : (forall b i j, X b i j = X b j i) ->
-  forall fuel l, vanishes fuel l = true -> value X l = 0.
+Lemma given_sound P X es : feasible P X -> forallb fits_row (combine es (rows P)) = true ->
+  holds X (combine es (rows P)) (given (combine es (rows P))).
 Proof.
-  intros S. induction fuel as [|fuel IH]; intros [|[[[b i] j] q] l]; cbn [vanishes]; intros H; try discriminate;
-    try reflexivity.
-  apply andb_true_iff in H. destruct H as [A B]. apply Qeq_bool_eq in A. apply IH in B.
-  rewrite (value_split X _ b i j S), B, (Qeq_eqR _ _ A), RMicromega.Q2R_0. lra.
+  intros [_ [_ W]]. revert es. unfold holds. induction (rows P) as [|r rs IH]; intros [|e es] F; cbn; try constructor.
+  - cbn [combine forallb] in F. apply andb_true_iff in F. destruct F as [F _].
+    apply (row_sound X e r F). apply W. left; reflexivity.
+  - cbn [combine forallb] in F. apply andb_true_iff in F. destruct F as [_ F].
+    apply IH; [|exact F]. intros s I. apply W. right; exact I.
+Qed.
+
+(* --- sums of coefficients *)
+
+Fixpoint along {A} (f : nat -> A -> R) (l : list A) : R :=
+  match l with [] => 0 | a :: l => f O a + along (fun n => f (S n)) l end.
+Definition total (X : point) (T : matrices) : R :=
+  along (fun b M => along (fun i r => along (fun j z => IZR z * X b i j) r) M) T.
+
+Lemma along_bump A (d : A) g n : forall f l, (forall m, f m d = 0) ->
+  along f (bump d n g l) = along f l + (f n (g (nth n l d)) - f n (nth n l d)).
+Proof.
+  induction n as [|n IH]; intros f [|a l] H; cbn [bump along nth].
+  - rewrite H. lra.
+  - lra.
+  - rewrite IH, H by (intros; apply H). replace (nth n [] d) with d by (destruct n; reflexivity). cbn [along]. lra.
+  - rewrite IH by (intros; apply H). lra.
+Qed.
+Lemma total_add X T t : (forall b i j, X b i j = X b j i) ->
+  total X (add T t) = total X T + zvalue X [t].
+Proof.
+  intros S. destruct t as [[[b i] j] z]. unfold total, add, zvalue. cbn [sum fold_right].
+  rewrite along_bump by reflexivity. rewrite along_bump by reflexivity. rewrite along_bump by (intros; apply Rmult_0_l).
+  rewrite plus_IZR. replace (X b (Nat.max i j) (Nat.min i j)) with (X b i j); [lra|].
+  destruct (Nat.max_spec i j) as [[L ->]|[L ->]].
+  - rewrite Nat.min_l by lia. apply S.
+  - rewrite Nat.min_r by lia. reflexivity.
+Qed.
+Lemma total_adds X l : (forall b i j, X b i j = X b j i) -> forall T, total X (adds l T) = total X T + zvalue X l.
+Proof.
+  intros S. induction l as [|t l IH]; intros T; cbn [adds fold_left]; [unfold zvalue; cbn; lra|].
+  change (fold_left add l (add T t)) with (adds l (add T t)). rewrite IH, total_add by exact S.
+  change (t :: l) with ([t] ++ l). rewrite zvalue_app. lra.
+Qed.
+Lemma along_zero A (f : nat -> A -> R) l : (forall n a, In a l -> f n a = 0) -> along f l = 0.
+Proof.
+  revert f. induction l as [|a l IH]; intros f H; cbn [along]; [reflexivity|].
+  rewrite H by (left; reflexivity). rewrite IH; [lra|]. intros n x I. apply H. right; exact I.
+Qed.
+Lemma zero_sound X T : zero T = true -> total X T = 0.
+Proof.
+  unfold zero, total. intros Z. rewrite forallb_forall in Z. apply along_zero. intros b M I. specialize (Z M I).
+  rewrite forallb_forall in Z. apply along_zero. intros i r J. specialize (Z r J).
+  rewrite forallb_forall in Z. apply along_zero. intros j z K. specialize (Z z K).
+  apply Z.eqb_eq in Z. subst z. apply Rmult_0_l.
+Qed.
+Lemma inside_sound P b n v : side P b = Some n -> inside P b v = true -> small n v.
+Proof.
+  unfold inside. intros -> H p I. rewrite forallb_forall in H. apply Nat.ltb_lt, (H p I).
+Qed.
+Lemma inside_side P b v : inside P b v = true -> exists n, side P b = Some n /\ small n v.
+Proof.
+  intros H. destruct (side P b) as [n|] eqn:E; [|unfold inside in H; rewrite E in H; discriminate].
+  exists n. split; [reflexivity|]. apply (inside_sound P b n v E H).
+Qed.
+Lemma zvalue_outer X n b c u v : small n u -> small n v ->
+  zvalue X (outer b c u v) = IZR c * form n (X b) (real u) (real v).
+Proof.
+  intros U V. rewrite (form_real n _ u v U V). unfold zvalue, outer. rewrite sum_flat, <- sum_mult.
+  apply sum_ext; intros p _. cbv zeta. rewrite sum_map, <- sum_mult. apply sum_ext; intros q _.
+  rewrite !mult_IZR. ring.
+Qed.
+Lemma side_psd P X b n : feasible P X -> side P b = Some n -> psd n (X b).
+Proof.
+  intros [_ [D _]]. unfold side. destruct (nth_error (blocks P) b) as [[m|]|] eqn:E; try discriminate.
+  intros [= ->]. apply (D b n E).
+Qed.
+Lemma square_sound P X t : feasible P X -> square_fits P t = true -> 0 <= zvalue X (square_terms t).
+Proof.
+  intros F. destruct t as [[b c] v]. unfold square_fits, square_terms. intros H. apply andb_true_iff in H.
+  destruct H as [C I]. destruct (inside_side P b v I) as [n [E S]]. rewrite (zvalue_outer X n b c v v S S).
+  apply Rmult_le_pos; [apply IZR_le, Z.leb_le, C|]. apply (side_psd P X b n F E).
 Qed.
 
 (* --- multipliers *)
 
-Definition holds (X : point) (rs : list row) (bs : bounds) : Prop :=
-  Forall2 (fun r p => within (fst p) (snd p) (value X (entries r))) rs bs.
-
-Lemma Qlt_bool_R y : Qle_bool 0 y = true -> 0 <= Q2R y.
-Proof. intros H. apply Qle_bool_iff in H. apply Qle_Rle in H. rewrite RMicromega.Q2R_0 in H. exact H. Qed.
-Lemma Qneg_R y : Qle_bool 0 y = false -> Q2R y <= 0.
+Lemma pick_sound X t y p q : pick y p = Some q -> holds_z X t p ->
+  IZR (y * q) <= zvalue X (wholes (fst t) y (entries (snd t))).
 Proof.
-  intros H. destruct (Qlt_le_dec y 0) as [L|L].
-  - apply Qlt_le_weak in L. apply Qle_Rle in L. rewrite RMicromega.Q2R_0 in L. exact L.
-  - apply Qle_bool_iff in L. congruence.
+  assert (zvalue X (wholes (fst t) y (entries (snd t))) = IZR y * zvalue X (wholes (fst t) 1 (entries (snd t)))) as E.
+  { unfold zvalue, wholes. rewrite !sum_map, <- sum_mult. apply sum_ext. intros [[[b i] j] z] _. rewrite !mult_IZR. ring. }
+  rewrite E, mult_IZR. clear E. unfold pick, holds_z. destruct p as [lo hi]. cbn [fst snd].
+  destruct (Z.eqb_spec y 0) as [->|N].
+  - intros _ _. lra.
+  - destruct (Z.leb_spec 0 y) as [L|L]; intros -> [A B].
+    + apply IZR_le in L. nra.
+    + apply IZR_lt in L. nra.
 Qed.
-Lemma pick_sound y p q x : pick y p = Some q -> within (fst p) (snd p) x -> Q2R y * Q2R q <= Q2R y * x.
+Lemma beta_sound X R bs : holds X R bs -> forall ys v, beta ys bs = Some v -> IZR v <= zvalue X (adjoint ys R).
 Proof.
-  unfold pick, within. destruct p as [lo hi]. cbn [fst snd].
-  destruct (Qeq_bool y 0) eqn:E.
-  - intros _ _. apply Qeq_bool_eq in E. rewrite (Qeq_eqR _ _ E), RMicromega.Q2R_0. lra.
-  - destruct (Qle_bool 0 y) eqn:L; intros H [A B]; subst.
-    + apply Qlt_bool_R in L. nra.
-    + apply Qneg_R in L. nra.
+  intros H. induction H as [|[e r] p R bs W _ IH]; intros [|y ys] v; cbn [beta adjoint];
+    try (intros [= <-]; unfold zvalue; simpl; lra).
+  destruct (pick y p) as [q|] eqn:K; [|discriminate]. destruct (beta ys bs) as [s|] eqn:T; [|discriminate].
+  intros [= <-]. rewrite zvalue_app, plus_IZR. specialize (IH ys s T).
+  pose proof (pick_sound X (e, r) y p q K W) as A. cbn [fst snd] in A. lra.
 Qed.
-Lemma beta_sound X rs bs : holds X rs bs -> forall ys v, beta ys bs = Some v -> Q2R v <= value X (adjoint ys rs).
+Lemma tighten_sound X R bs : holds X R bs -> forall ys v, beta ys bs = Some v ->
+  zvalue X (adjoint ys R) <= IZR v -> holds X R (tighten ys bs).
 Proof.
-  intros H. induction H as [|r p rs bs W _ IH]; intros [|y ys] v; cbn [beta adjoint]; try discriminate.
-  - intros E. injection E as <-. rewrite RMicromega.Q2R_0. unfold value. simpl. lra.
+  intros H. induction H as [|[e r] p R bs W HR IH]; intros [|y ys] v; cbn [beta adjoint tighten].
+  - constructor.
+  - constructor.
+  - intros _ _. constructor; assumption.
   - destruct (pick y p) as [q|] eqn:K; [|discriminate]. destruct (beta ys bs) as [s|] eqn:T; [|discriminate].
-    intros E. assert (v = Qred (y * q + s)) as EV by congruence. subst v. rewrite value_app, value_scaled, (Qeq_eqR _ _ (Qred_correct _)), Q2R_plus, Q2R_mult.
-    specialize (IH ys s T). pose proof (pick_sound y p q _ K W). lra.
-Qed.
-Lemma tighten_sound X rs bs : holds X rs bs -> forall ys v, beta ys bs = Some v ->
-  value X (adjoint ys rs) <= Q2R v -> holds X rs (tighten ys bs).
-Proof.
-  intros H. induction H as [|r p rs bs W R IH]; intros [|y ys] v; cbn [beta adjoint tighten]; try discriminate.
-  - intros _ _. constructor.
-  - destruct (pick y p) as [q|] eqn:K; [|discriminate]. destruct (beta ys bs) as [s|] eqn:T; [|discriminate].
-    intros E. assert (v = Qred (y * q + s)) as EV by congruence. subst v. rewrite value_app, value_scaled, (Qeq_eqR _ _ (Qred_correct _)), Q2R_plus, Q2R_mult.
-    intros L. pose proof (pick_sound y p q _ K W) as A. pose proof (beta_sound X rs bs R ys s T) as B.
+    intros [= <-]. rewrite zvalue_app, plus_IZR. intros L.
+    pose proof (pick_sound X (e, r) y p q K W) as A. cbn [fst snd] in A. pose proof (beta_sound X R bs HR ys s T) as B.
     constructor; [|apply (IH ys s T); lra].
-    destruct (Qeq_bool y 0) eqn:Z; [exact W|]. cbn [fst snd]. unfold within.
-    assert (Q2R y <> 0) as NZ.
-    { intros C. rewrite <- RMicromega.Q2R_0 in C. apply eqR_Qeq in C. apply Qeq_eq_bool in C. congruence. }
-    assert (value X (entries r) = Q2R q) by nra. lra.
+    destruct (Z.eqb_spec y 0) as [Z|N]; [exact W|].
+    assert (IZR (y * q) = zvalue X (wholes e y (entries r))) as E by lra.
+    assert (zvalue X (wholes e y (entries r)) = IZR y * zvalue X (wholes e 1 (entries r))) as E1.
+    { unfold zvalue, wholes. rewrite !sum_map, <- sum_mult. apply sum_ext. intros [[[b i] j] z] _. rewrite !mult_IZR. ring. }
+    rewrite E1, mult_IZR in E. apply Rmult_eq_reg_l in E; [|intros C; apply N, eq_IZR, C].
+    unfold holds_z. cbn [fst snd]. rewrite <- E. split; apply Rle_refl.
 Qed.
 
-(* --- soundness of infeasibility *)
+(* --- soundness of multipliers *)
 
-Definition zeros P X (Z : list (nat * vec)) : Prop :=
-  forall b z n, In (b, z) Z -> side P b = Some n -> forall w, form n (X b) w (real z) = 0.
+Definition zeros P X (K : list (nat * vec)) : Prop :=
+  forall b z n, In (b, z) K -> side P b = Some n -> forall w, form n (X b) w (real z) = 0.
 
-Lemma eq_vec_real u v : eq_vec u v = true -> forall i, real u i = real v i.
+Lemma crosses_zero P X K l : zeros P X K -> forallb (cross_fits P K) l = true -> zvalue X (flat_map (cross_terms K) l) = 0.
 Proof.
-  unfold eq_vec. intros H. apply andb_true_iff in H. destruct H as [L H]. apply Nat.eqb_eq in L.
-  revert v L H. induction u as [|a u IH]; intros [|b v]; simpl; try discriminate; intros L H i; [reflexivity|].
-  apply andb_true_iff in H. destruct H as [A H]. destruct i as [|i]; unfold real; simpl.
-  - apply Qeq_eqR, Qeq_bool_eq, A.
-  - apply (IH v); [congruence|exact H].
+  intros H. induction l as [|t l IH]; cbn [forallb flat_map]; intros C; [reflexivity|].
+  apply andb_true_iff in C. destruct C as [C T]. rewrite zvalue_app, IH by exact T.
+  unfold cross_fits, cross_terms in *. destruct (nth_error K (fst t)) as [[b z]|] eqn:E; [|discriminate].
+  apply andb_true_iff in C. destruct C as [A B]. destruct (inside_side P b z B) as [n [S N]].
+  rewrite (zvalue_outer X n b 1 _ z (inside_sound P b n _ S A) N), (H b z n (nth_error_In _ _ E) S). lra.
 Qed.
-Lemma crosses_zero P X Z l : zeros P X Z -> forallb (known Z) l = true -> value X (flat_map (cross_entries P) l) = 0.
+Lemma balanced_sound P X R goal K s : feasible P X -> zeros P X K -> balanced P R goal K s = true ->
+  zvalue X goal + zvalue X (adjoint (multipliers s) R) + sum (squares s) (fun t => zvalue X (square_terms t)) = 0 /\
+  (forall t, In t (squares s) -> 0 <= zvalue X (square_terms t)).
 Proof.
-  intros K. induction l as [|[[b w] z] l IH]; simpl; intros H; [reflexivity|].
-  apply andb_true_iff in H. destruct H as [H T]. rewrite value_app, IH by exact T.
-  unfold cross_entries. destruct (side P b) as [n|] eqn:E; [|unfold value; simpl; lra].
-  apply existsb_exists in H. destruct H as [[c u] [I H]]. cbn [fst snd] in H.
-  apply andb_true_iff in H. destruct H as [A B]. apply Nat.eqb_eq in A. subst c.
-  rewrite value_outer. rewrite (form_ext _ _ (real w) (real w) (real z) (real u)); auto.
-  - rewrite (K b u n I E). lra.
-  - intros i. symmetry. apply eq_vec_real, B.
+  intros F H B. unfold balanced in B. apply andb_true_iff in B. destruct B as [B Z]. apply andb_true_iff in B.
+  destruct B as [Q C]. apply (zero_sound X) in Z. destruct F as [S D]. rewrite !total_adds in Z by exact S.
+  rewrite (crosses_zero P X K _ H C) in Z. change (total X []) with 0 in Z.
+  change (zvalue X (flat_map square_terms (squares s))) with
+    (sum (flat_map square_terms (squares s)) (fun t => let '(b, i, j, z) := t in IZR z * X b i j)) in Z.
+  rewrite sum_flat in Z.
+  change (sum (squares s) (fun a => sum (square_terms a) (fun t => let '(b, i, j, z) := t in IZR z * X b i j)))
+    with (sum (squares s) (fun a => zvalue X (square_terms a))) in Z.
+  split; [lra|]. rewrite forallb_forall in Q. intros t I. apply (square_sound P X t (conj S D)), Q, I.
 Qed.
-Lemma square_sound P X t : feasible P X -> nonneg t = true -> 0 <= value X (square_entries P t).
+Theorem bounded_sound P X R goal low : feasible P X -> forall l K bs,
+  zeros P X K -> holds X R bs -> bounded P R goal low K bs l = true -> IZR low <= - zvalue X goal.
 Proof.
-  intros [_ [D _]]. destruct t as [[b c] v]. unfold nonneg, square_entries. cbn [fst snd]. intros N.
-  destruct (side P b) as [n|] eqn:E; [|unfold value; simpl; lra]. rewrite value_outer.
-  apply Qlt_bool_R in N. unfold side in E. destruct (nth_error (blocks P) b) as [[m|]|] eqn:B; try discriminate.
-  injection E as ->. pose proof (D b n B (real v)). nra.
-Qed.
-Theorem refutes_sound P X : feasible P X -> forall l Z bs,
-  zeros P X Z -> holds X (rows P) bs -> refutes P Z bs l = true -> False.
-Proof.
-  intros F. induction l as [|s rest IH]; intros Z bs K H C; [discriminate|]. cbn [refutes] in C.
-  apply andb_true_iff in C. destruct C as [C V]. apply andb_true_iff in C. destruct C as [C BAL].
-  apply andb_true_iff in C. destruct C as [NN KN].
+  intros F. induction l as [|s rest IH]; intros K bs H W C; [discriminate|]. cbn [bounded] in C.
   destruct (beta (multipliers s) bs) as [v|] eqn:T; [|discriminate].
-  pose proof (beta_sound X _ _ H _ _ T) as LOW.
-  destruct F as [S [D R]]. pose proof (conj S (conj D R) : feasible P X) as F.
-  unfold balanced in BAL. apply (vanishes_sound X S) in BAL. rewrite !value_app in BAL.
-  rewrite (crosses_zero P X Z _ K KN) in BAL.
-  assert (forall t, In t (squares s) -> 0 <= value X (square_entries P t)) as POS.
-  { intros t I. apply square_sound; [exact F|]. rewrite forallb_forall in NN. auto. }
-  unfold value at 2 in BAL. rewrite sum_flat in BAL.
-  change (sum (squares s) (fun a => sum (square_entries P a) (fun e => let '(b, i, j, q) := e in Q2R q * X b i j)))
-    with (sum (squares s) (fun a => value X (square_entries P a))) in BAL.
-  pose proof (sum_pos _ (squares s) _ POS) as SP.
-  destruct rest as [|s' rest'].
-  - apply negb_true_iff in V.
-    assert (0 < Q2R v) as G.
-    { destruct (Qlt_le_dec 0 v) as [L|L].
-      - apply Qlt_Rlt in L. rewrite RMicromega.Q2R_0 in L. exact L.
-      - apply Qle_bool_iff in L. congruence. }
-    lra.
-  - apply andb_true_iff in V. destruct V as [V0 V]. apply Qeq_bool_eq in V0.
-    rewrite (Qeq_eqR _ _ V0), RMicromega.Q2R_0 in LOW.
-    assert (sum (squares s) (fun a => value X (square_entries P a)) <= 0) as UP by lra.
-    apply (IH (exposed s ++ Z) (tighten (multipliers s) bs)).
-    + intros b z n I E w. apply in_app_or in I. destruct I as [I|I]; [|apply (K b z n I E)].
+  pose proof (beta_sound X R bs W _ _ T) as LOW. destruct rest as [|s' rest'].
+  - apply andb_true_iff in C. destruct C as [L B]. apply Z.leb_le, IZR_le in L.
+    destruct (balanced_sound P X R goal K s F H B) as [E POS]. pose proof (sum_pos _ (squares s) _ POS). lra.
+  - apply andb_true_iff in C. destruct C as [C V]. apply andb_true_iff in C. destruct C as [V0 B].
+    apply Z.eqb_eq in V0. subst v. destruct (balanced_sound P X R [] K s F H B) as [E POS].
+    change (zvalue X []) with 0 in E.
+    assert (sum (squares s) (fun t => zvalue X (square_terms t)) <= 0) as UP by lra.
+    pose proof (sum_pos _ (squares s) _ POS) as SP.
+    apply (IH (K ++ exposed s) (tighten (multipliers s) bs)); [| |exact V].
+    + intros b z n I S w. apply in_app_or in I. destruct I as [I|I]; [apply (H b z n I S)|].
       unfold exposed in I. apply in_map_iff in I. destruct I as [[[b' c] z'] [EQ I]]. cbn [fst snd] in EQ.
       injection EQ as -> ->. apply filter_In in I. destruct I as [I NZ]. cbn [fst snd] in NZ.
-      pose proof (sum_pos_zero _ _ _ POS UP _ I) as Q0. unfold square_entries in Q0. rewrite E in Q0.
-      rewrite value_outer in Q0. apply form_zero; [intros; apply S| |].
-      * apply D. unfold side in E. destruct (nth_error (blocks P) b) as [[m|]|]; try discriminate. congruence.
-      * apply negb_true_iff in NZ. apply Rmult_integral in Q0. destruct Q0 as [Q0|Q0]; [exfalso|exact Q0].
-        rewrite <- RMicromega.Q2R_0 in Q0. apply eqR_Qeq in Q0. apply Qeq_eq_bool in Q0. congruence.
-    + apply (tighten_sound X _ _ H _ _ T). rewrite (Qeq_eqR _ _ V0), RMicromega.Q2R_0. lra.
-    + exact V.
+      pose proof (sum_pos_zero _ _ _ POS UP _ I) as Q0. unfold square_terms in Q0.
+      unfold balanced in B. apply andb_true_iff in B. destruct B as [B _]. apply andb_true_iff in B. destruct B as [B _].
+      rewrite forallb_forall in B. specialize (B _ I). apply andb_true_iff in B. destruct B as [_ B].
+      pose proof (inside_sound P b n z S B) as SM. rewrite (zvalue_outer X n b c z z SM SM) in Q0.
+      apply form_zero; [apply F|apply (side_psd P X b n F S)|].
+      apply Z.ltb_lt, IZR_lt in NZ. apply Rmult_integral in Q0. destruct Q0 as [Q0|Q0]; [lra|exact Q0].
+    + apply (tighten_sound X R bs W _ _ T). lra.
 Qed.
-Theorem infeasible_sound P l : check_infeasible P l = true -> ~ exists X, feasible P X.
+Theorem infeasible_sound P es l : check_infeasible P es l = true -> ~ exists X, feasible P X.
 Proof.
-  intros C [X F]. apply (refutes_sound P X F l [] (given P)); [intros b z n []| |exact C].
-  destruct F as [_ [_ R]]. unfold holds, given. induction (rows P) as [|r rs IH]; simpl; constructor.
-  - cbn [fst snd]. apply R. left; reflexivity.
-  - apply IH. intros r' I. apply R. right; exact I.
+  unfold check_infeasible. cbv zeta. intros C [X F]. apply andb_true_iff in C. destruct C as [W C].
+  pose proof (bounded_sound P X _ [] 1 F l [] _ ltac:(intros b z n []) (given_sound P X es F W) C) as L.
+  unfold zvalue in L. simpl in L. lra.
+Qed.
+Lemma difference v c : Q2R (v - c) = IZR (Qnum (v - c)) * / IZR (QDen (v - c)).
+Proof. reflexivity. Qed.
+Theorem bound_sound P es l sign C e s low v : check_bound P es l sign C e s low v = true ->
+  forall X, feasible P X -> IZR sign * Q2R v <= IZR sign * cost C X.
+Proof.
+  unfold check_bound. cbv zeta. intros H X F. apply andb_true_iff in H. destruct H as [H B]. apply andb_true_iff in H.
+  destruct H as [H L]. apply andb_true_iff in H. destruct H as [W E].
+  pose proof (bounded_sound P X _ _ low F l [] _ ltac:(intros b z n []) (given_sound P X es F W) B) as M.
+  rewrite (wholes_sound X e _ _ E), mult_IZR, opp_IZR in M. apply Z.leb_le, IZR_le in L.
+  rewrite !mult_IZR in L. change (Zpos (s * e)) with (Zpos s * Zpos e)%Z in L. rewrite mult_IZR in L.
+  unfold cost. pose proof (difference v (constant C)) as D. rewrite Q2R_minus in D.
+  pose proof (positive_R (Qden (v - constant C))) as ND. pose proof (positive_R e) as NE. pose proof (positive_R s) as NS.
+  set (n := IZR (Qnum (v - constant C))) in *. set (d := IZR (QDen (v - constant C))) in *.
+  assert (n = (Q2R v - Q2R (constant C)) * d) as N by (rewrite D; field; lra). rewrite N in L. clear D N.
+  set (x := value X (costs C)) in *. set (a := IZR (Zpos s)) in *. set (b := IZR (Zpos e)) in *.
+  assert (0 < a * b) as AB by (apply Rmult_lt_0_compat; assumption).
+  assert (IZR sign * (Q2R v - Q2R (constant C)) * (a * b) <= IZR sign * x * (a * b)) as G.
+  { apply (Rmult_le_reg_r d); [exact ND|]. nra. }
+  apply Rmult_le_reg_r in G; [|exact AB]. lra.
 Qed.
 
-(* --- points: a sum of squares c v v' on every PSD block, a number on every free one *)
+(* --- soundness of points *)
 
-Definition at_q (sq : list (nat * Q * vec)) (fr : list (nat * Q)) (b i j : nat) : Q :=
-  (fold_right (fun t s => let '(c, q, v) := t in if (c =? b)%nat then Qred (q * nth i v 0 * nth j v 0 + s) else s)
-   (fold_right (fun t s => if (fst t =? b)%nat then Qred (snd t + s) else s) 0 fr) sq)%Q.
-Definition value_q sq fr (l : list entry) : Q :=
-  fold_right (fun e s => let '(b, i, j, q) := e in Qred (q * at_q sq fr b i j + s)) 0%Q l.
-Definition within_q (lo hi : option Q) (x : Q) : bool :=
-  match lo with Some q => Qle_bool q x | None => true end && match hi with Some q => Qle_bool x q | None => true end.
-Definition check_feasible (P : problem) (sq : list (nat * Q * vec)) (fr : list (nat * Q)) : bool :=
-  forallb nonneg sq && forallb (fun t => match side P (fst t) with Some _ => false | None => true end) fr &&
-  forallb (fun r => within_q (lower r) (upper r) (value_q sq fr (entries r))) (rows P).
+Definition at_r (k : positive) (T : matrices) : point := fun b i j => / IZR (Zpos k) * IZR (get T b i j).
+Definition same (b i j : nat) (t : zterm) : bool :=
+  let '(c, p, q, _) := t in (c =? b)%nat && (Nat.max p q =? Nat.max i j)%nat && (Nat.min p q =? Nat.min i j)%nat.
+Definition part (b i j : nat) (l : list zterm) : R := sum l (fun t => if same b i j t then IZR (snd t) else 0).
 
-Definition at_r sq fr : point := fun b i j => Q2R (at_q sq fr b i j).
-Lemma at_r_sum sq b i j : at_r sq [] b i j =
-  sum sq (fun t => let '(c, q, v) := t in if (c =? b)%nat then Q2R q * (real v i * real v j) else 0).
+Lemma nth_bump A (d : A) f n : forall m l, nth m (bump d n f l) d = if (n =? m)%nat then f (nth m l d) else nth m l d.
 Proof.
-  unfold at_r, at_q. cbn [fold_right]. induction sq as [|[[c q] v] sq IH]; [apply RMicromega.Q2R_0|].
-  rewrite sum_cons, <- IH. cbn [fold_right]. destruct (c =? b)%nat; [|lra].
-  rewrite (Qeq_eqR _ _ (Qred_correct _)), Q2R_plus, !Q2R_mult. unfold real. lra.
+  induction n as [|n IH]; intros [|m] [|a l]; cbn [bump nth Nat.eqb]; try reflexivity.
+  - destruct m; reflexivity.
+  - rewrite IH. destruct m; reflexivity.
+  - apply IH.
 Qed.
-Lemma free_none P sq fr b n i j :
-  forallb (fun t : nat * Q => match side P (fst t) with Some _ => false | None => true end) fr = true ->
-  side P b = Some n -> at_r sq fr b i j = at_r sq [] b i j.
+Lemma get_add T t b i j : get (add T t) b i j = ((if same b i j t then snd t else 0) + get T b i j)%Z.
 Proof.
-  intros H E. unfold at_r, at_q. cbn [fold_right].
-  replace (fold_right (fun t s => if (fst t =? b)%nat then Qred (snd t + s) else s) 0%Q fr) with 0%Q; [reflexivity|].
-  induction fr as [|[c q] fr IH]; [reflexivity|]. simpl in *. apply andb_true_iff in H. destruct H as [A H].
-  destruct (c =? b)%nat eqn:C; [|apply IH, H]. apply Nat.eqb_eq in C. subst. rewrite E in A. discriminate.
+  destruct t as [[[c p] q] z]. unfold get, add, same. cbn [snd]. rewrite nth_bump.
+  destruct (c =? b)%nat; cbn [andb]; [|reflexivity]. rewrite nth_bump.
+  destruct (Nat.max p q =? Nat.max i j)%nat; cbn [andb]; [|reflexivity]. rewrite nth_bump.
+  destruct (Nat.min p q =? Nat.min i j)%nat; reflexivity.
 Qed.
-Lemma square_form n (M : nat -> nat -> R) w v c : (forall i j, M i j = c * (v i * v j)) ->
-  form n M w w = c * (sum (seq 0 n) (fun i => v i * w i)) ^ 2.
+Lemma get_adds l : forall T b i j, IZR (get (adds l T) b i j) = part b i j l + IZR (get T b i j).
 Proof.
-  intros H. unfold form.
+  induction l as [|t l IH]; intros T b i j; [unfold part; simpl; lra|].
+  change (adds (t :: l) T) with (adds l (add T t)). rewrite IH, get_add, plus_IZR. unfold part. rewrite sum_cons.
+  destruct (same b i j t); lra.
+Qed.
+Lemma part_app b i j l k : part b i j (l ++ k) = part b i j l + part b i j k.
+Proof. apply sum_app. Qed.
+Lemma sum_filter A (p : A -> bool) l f : sum (filter p l) f = sum l (fun a => if p a then f a else 0).
+Proof. induction l as [|a l IH]; simpl; [reflexivity|]. destruct (p a); rewrite <- IH; unfold sum; simpl; lra. Qed.
+Lemma part_square b i j c q v :
+  part b i j (low_terms (c, q, v)) = if (c =? b)%nat then IZR q * (real v i * real v j) else 0.
+Proof.
+  assert (real v i * real v j = real v (Nat.max i j) * real v (Nat.min i j)) as E.
+  { destruct (Nat.max_spec i j) as [[L ->]|[L ->]]; [rewrite Nat.min_l by lia; ring|rewrite Nat.min_r by lia; ring]. }
+  rewrite E. clear E. unfold part, low_terms, square_terms, outer. rewrite sum_filter, sum_flat.
+  transitivity (sum v (fun p => (if (fst p =? Nat.max i j)%nat then IZR (snd p) else 0) *
+    ((if (c =? b)%nat then IZR q else 0) * real v (Nat.min i j)))).
+  - apply sum_ext; intros p _. cbv zeta. rewrite sum_map. unfold real at 1. rewrite <- !sum_mult. apply sum_ext; intros r _.
+    unfold same. cbn [snd]. rewrite !mult_IZR.
+    destruct (Nat.eqb_spec c b); cbn [andb]; [|destruct (Nat.leb_spec (fst r) (fst p)); lra].
+    destruct (Nat.leb_spec (fst r) (fst p)).
+    + rewrite Nat.max_l, Nat.min_r by lia.
+      destruct (fst p =? Nat.max i j)%nat, (fst r =? Nat.min i j)%nat; cbn [andb]; lra.
+    + destruct (Nat.eqb_spec (fst p) (Nat.max i j)), (Nat.eqb_spec (fst r) (Nat.min i j)); lia || lra.
+  - transitivity (((if (c =? b)%nat then IZR q else 0) * real v (Nat.min i j)) * real v (Nat.max i j)).
+    + unfold real at 3. rewrite <- sum_mult. apply sum_ext; intros p _. ring.
+    + destruct (c =? b)%nat; ring.
+Qed.
+Lemma part_squares b i j sq : part b i j (flat_map low_terms sq) =
+  sum sq (fun t => let '(c, q, v) := t in if (c =? b)%nat then IZR q * (real v i * real v j) else 0).
+Proof.
+  induction sq as [|[[c q] v] sq IH]; [reflexivity|]. cbn [flat_map]. rewrite part_app, part_square, IH. reflexivity.
+Qed.
+Lemma get_table P sq fr b n i j :
+  forallb (fun t : nat * Z => match side P (fst t) with Some _ => false | None => true end) fr = true ->
+  side P b = Some n -> IZR (get (table sq fr) b i j) =
+  sum sq (fun t => let '(c, q, v) := t in if (c =? b)%nat then IZR q * (real v i * real v j) else 0).
+Proof.
+  intros H E. unfold table. rewrite !get_adds, part_squares.
+  replace (get [] b i j) with 0%Z by (unfold get; destruct b, (Nat.max i j), (Nat.min i j); reflexivity).
+  replace (part b i j (map (fun t : nat * Z => (fst t, O, O, snd t)) fr)) with 0; [lra|]. symmetry.
+  unfold part. rewrite sum_map. rewrite forallb_forall in H.
+  transitivity (sum fr (fun _ => 0)); [|apply sum_zero]. apply sum_ext. intros [c z] I. specialize (H _ I).
+  cbn [fst snd same] in *. destruct (Nat.eqb_spec c b) as [->|]; [rewrite E in H; discriminate|reflexivity].
+Qed.
+Lemma square_form n c v w :
+  form n (fun i j => c * (v i * v j)) w w = c * sum (seq 0 n) (fun i => v i * w i) ^ 2.
+Proof.
+  unfold form.
   replace (c * sum (seq 0 n) (fun i => v i * w i) ^ 2) with
     (sum (seq 0 n) (fun i => (c * sum (seq 0 n) (fun i => v i * w i)) * (v i * w i))).
-  - apply sum_ext; intros i _. rewrite <- !sum_mult, Rmult_comm, <- sum_mult. apply sum_ext; intros j _. rewrite H. ring.
+  - apply sum_ext; intros i _. rewrite <- !sum_mult, Rmult_comm, <- sum_mult. apply sum_ext; intros j _. ring.
   - rewrite sum_mult. ring.
 Qed.
-Lemma value_q_sound sq fr l : value (at_r sq fr) l = Q2R (value_q sq fr l).
+Lemma form_scaled n k M w : form n (fun i j => k * M i j) w w = k * form n M w w.
+Proof. unfold form. rewrite <- sum_mult. apply sum_ext; intros i _. rewrite <- sum_mult. apply sum_ext; intros j _. ring. Qed.
+Lemma form_sum A n (l : list A) M w : form n (fun i j => sum l (fun t => M t i j)) w w = sum l (fun t => form n (M t) w w).
 Proof.
-  induction l as [|[[[b i] j] q] l IH]; [symmetry; apply RMicromega.Q2R_0|].
-  rewrite value_cons, IH. unfold value_q. cbn [fold_right]. rewrite (Qeq_eqR _ _ (Qred_correct _)), Q2R_plus, Q2R_mult. reflexivity.
+  induction l as [|t l IH].
+  - unfold form. transitivity (sum (seq 0 n) (fun _ => 0)); [|apply sum_zero]. apply sum_ext; intros i _.
+    transitivity (sum (seq 0 n) (fun _ => 0)); [|apply sum_zero]. apply sum_ext; intros j _. unfold sum; simpl; ring.
+  - rewrite sum_cons, <- IH. unfold form. rewrite <- sum_plus. apply sum_ext; intros i _. rewrite <- sum_plus.
+    apply sum_ext; intros j _. rewrite sum_cons. ring.
 Qed.
-Theorem feasible_sound P sq fr : check_feasible P sq fr = true -> exists X, feasible P X.
+Lemma zvalue_at_sound k T l : zvalue (at_r k T) l = / IZR (Zpos k) * IZR (zvalue_at T l).
 Proof.
-  intros C. apply andb_true_iff in C. destruct C as [C R]. apply andb_true_iff in C. destruct C as [NN FR].
-  exists (at_r sq fr). split; [|split].
-  - intros b i j. unfold at_r, at_q. f_equal. clear. induction sq as [|[[c q] v] sq IH]; [reflexivity|].
-    cbn [fold_right]. rewrite IH. destruct (c =? b)%nat; [|reflexivity]. apply Qred_complete. ring.
-  - intros b n E w. assert (side P b = Some n) as SD by (unfold side; rewrite E; reflexivity).
-    assert (form n (at_r sq fr b) w w = sum sq (fun t => let '(c, q, v) := t in
-      if (c =? b)%nat then Q2R q * (sum (seq 0 n) (fun i => real v i * w i)) ^ 2 else 0)) as W.
-    { clear NN R. transitivity (form n (at_r sq [] b) w w).
-      - unfold form. apply sum_ext; intros i _. apply sum_ext; intros j _. rewrite (free_none P sq fr b n i j FR SD). reflexivity.
-      - clear FR. induction sq as [|[[c q] v] sq IH].
-        + unfold form. transitivity (sum (seq 0 n) (fun _ => 0)); [|apply sum_zero]. apply sum_ext; intros i _.
-          transitivity (sum (seq 0 n) (fun _ => 0)); [|apply sum_zero]. apply sum_ext; intros j _.
-          rewrite at_r_sum. unfold sum. simpl. ring.
-        + rewrite sum_cons, <- IH. clear IH.
-          set (M := fun i j => (if (c =? b)%nat then Q2R q else 0) * (real v i * real v j)).
-          transitivity (form n M w w + form n (at_r sq [] b) w w).
-          * unfold form. rewrite <- sum_plus. apply sum_ext; intros i _. rewrite <- sum_plus. apply sum_ext; intros j _.
-            rewrite !at_r_sum, sum_cons. unfold M. destruct (c =? b)%nat; ring.
-          * f_equal. rewrite (square_form n M w (real v) (if (c =? b)%nat then Q2R q else 0)); [|reflexivity].
-            destruct (c =? b)%nat; ring. }
-    rewrite W. apply sum_pos. intros [[c q] v] I. destruct (c =? b)%nat; [|lra].
-    rewrite forallb_forall in NN. specialize (NN _ I). apply Qlt_bool_R in NN. cbn [fst snd] in NN.
-    apply Rmult_le_pos; [exact NN|]. apply pow2_ge_0.
-  - intros r I. rewrite forallb_forall in R. specialize (R r I). rewrite value_q_sound.
-    unfold within_q, within in *. apply andb_true_iff in R. destruct R as [A B].
-    split; [destruct (lower r)|destruct (upper r)]; auto; apply Qle_Rle, Qle_bool_iff; assumption.
+  assert (forall s, / IZR (Zpos k) * IZR (fold_left (fun s t => let '(b, i, j, z) := t in (z * get T b i j + s)%Z) l s) =
+    zvalue (at_r k T) l + / IZR (Zpos k) * IZR s) as G.
+  { induction l as [|[[[b i] j] z] l IH]; intros s; cbn [fold_left]; [unfold zvalue; simpl; ring|].
+    rewrite IH, plus_IZR, mult_IZR. change ((b, i, j, z) :: l) with ([(b, i, j, z)] ++ l). rewrite zvalue_app.
+    replace (zvalue (at_r k T) [(b, i, j, z)]) with (IZR z * (/ IZR (Zpos k) * IZR (get T b i j)))
+      by (unfold zvalue, at_r; simpl; ring). ring. }
+  unfold zvalue_at. rewrite G. ring.
+Qed.
+Lemma in_combine (es : list positive) (rs : list row) r : length es = length rs -> In r rs -> exists e, In (e, r) (combine es rs).
+Proof.
+  revert es. induction rs as [|s rs IH]; intros [|e es] L I; try discriminate; [contradiction|].
+  destruct I as [->|I]; [exists e; left; reflexivity|]. destruct (IH es ltac:(injection L; auto) I) as [f J].
+  exists f. right; exact J.
+Qed.
+Lemma point_sound P es k sq fr : check_feasible P es k sq fr = true -> feasible P (at_r k (table sq fr)).
+Proof.
+  unfold check_feasible. cbv zeta. intros C. apply andb_true_iff in C. destruct C as [C R]. apply andb_true_iff in C.
+  destruct C as [C L]. apply andb_true_iff in C. destruct C as [Q F]. apply Nat.eqb_eq in L.
+  pose proof (positive_R k) as K. split; [|split].
+  - intros b i j. unfold at_r, get. rewrite Nat.max_comm, Nat.min_comm. reflexivity.
+  - intros b n E w. assert (side P b = Some n) as S by (unfold side; rewrite E; reflexivity).
+    unfold at_r. rewrite form_scaled. apply Rmult_le_pos; [left; apply Rinv_0_lt_compat, K|].
+    apply (Rle_trans _ (form n (fun i j => sum sq (fun t => let '(c, q, v) := t in
+      if (c =? b)%nat then IZR q * (real v i * real v j) else 0)) w w)).
+    + rewrite (form_sum _ n sq (fun t i j => let '(c, q, v) := t in
+        if (c =? b)%nat then IZR q * (real v i * real v j) else 0)).
+      apply sum_pos. intros [[c q] v] I. rewrite forallb_forall in Q. specialize (Q _ I). apply andb_true_iff in Q.
+      destruct Q as [Q _]. apply Z.leb_le, IZR_le in Q. destruct (c =? b)%nat.
+      * rewrite (square_form n (IZR q) (real v) w). apply Rmult_le_pos; [exact Q|]. apply pow2_ge_0.
+      * unfold form. apply sum_pos; intros i _. apply sum_pos; intros j _. lra.
+    + right. unfold form. apply sum_ext; intros i _. apply sum_ext; intros j _.
+      rewrite (get_table P sq fr b n i j F S). reflexivity.
+  - intros r I. destruct (in_combine es (rows P) r L I) as [e J]. rewrite forallb_forall in R. specialize (R _ J).
+    unfold holds_at in R. apply andb_true_iff in R. destruct R as [FR W].
+    apply (row_sound _ e r FR). unfold holds_z, zwithin in *. cbn [fst snd] in *. rewrite zvalue_at_sound.
+    set (x := zvalue_at (table sq fr) (wholes e 1 (entries r))) in *.
+    assert (forall a b, IZR (Zpos k) * a <= b -> a <= / IZR (Zpos k) * b) as UP.
+    { intros a b H. apply (Rmult_le_reg_l (IZR (Zpos k))); [exact K|]. rewrite <- Rmult_assoc, Rinv_r by lra. lra. }
+    assert (forall a b, b <= IZR (Zpos k) * a -> / IZR (Zpos k) * b <= a) as DOWN.
+    { intros a b H. apply (Rmult_le_reg_l (IZR (Zpos k))); [exact K|]. rewrite <- Rmult_assoc, Rinv_r by lra. lra. }
+    apply andb_true_iff in W. destruct W as [A B].
+    destruct (lower r) as [lo|], (upper r) as [hi|]; cbn [option_map] in *; split; try exact Logic.I;
+    first [apply UP|apply DOWN]; rewrite <- mult_IZR; apply IZR_le, Z.leb_le; assumption.
+Qed.
+Theorem feasible_sound P es k sq fr : check_feasible P es k sq fr = true -> exists X, feasible P X.
+Proof. intros C. exists (at_r k (table sq fr)). apply (point_sound P es k sq fr C). Qed.
+Theorem attained_sound P es k sq fr sign C e v :
+  check_feasible P es k sq fr && check_attained k sq fr sign C e v = true ->
+  exists X, feasible P X /\ IZR sign * cost C X <= IZR sign * Q2R v.
+Proof.
+  intros H. apply andb_true_iff in H. destruct H as [F H]. exists (at_r k (table sq fr)).
+  split; [apply (point_sound P es k sq fr F)|]. unfold check_attained in H. cbv zeta in H.
+  apply andb_true_iff in H. destruct H as [E H]. apply Z.leb_le, IZR_le in H. rewrite !mult_IZR in H.
+  change (Zpos (k * e)) with (Zpos k * Zpos e)%Z in H. rewrite mult_IZR in H.
+  pose proof (positive_R k) as NK. pose proof (positive_R e) as NE. pose proof (positive_R (Qden (v - constant C))) as ND.
+  pose proof (wholes_sound (at_r k (table sq fr)) e 1 _ E) as W. rewrite zvalue_at_sound, Rmult_1_l in W.
+  pose proof (difference v (constant C)) as D. rewrite Q2R_minus in D. unfold cost.
+  set (x := value (at_r k (table sq fr)) (costs C)) in *.
+  set (y := IZR (zvalue_at (table sq fr) (wholes e 1 (costs C)))) in *.
+  set (n := IZR (Qnum (v - constant C))) in *. set (d := IZR (QDen (v - constant C))) in *.
+  set (a := IZR (Zpos k)) in *. set (b := IZR (Zpos e)) in *.
+  assert (y = a * b * x) as Y by (rewrite Rmult_assoc, <- W; field; lra).
+  assert (n = (Q2R v - Q2R (constant C)) * d) as N by (rewrite D; field; lra).
+  rewrite Y, N in H. clear D N W Y.
+  assert (0 < a * b) as AB by (apply Rmult_lt_0_compat; assumption).
+  assert (0 < a * b * d) as ABD by (apply Rmult_lt_0_compat; assumption).
+  assert (IZR sign * x <= IZR sign * (Q2R v - Q2R (constant C))) as G.
+  { apply (Rmult_le_reg_r (a * b * d)); [exact ABD|]. lra. }
+  lra.
 Qed.
