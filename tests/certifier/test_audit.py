@@ -58,6 +58,8 @@ def test_the_checker_imports_nothing_but_the_standard_library() -> None:
         "math",
         "operator",
         "re",
+        "contextlib",
+        "resource",
         "sys",
         "typing",
     }
