@@ -149,21 +149,22 @@ class StandardForm:
 
     def _candidates(self, x: Vector) -> Iterator[Vector]:
         yield x
-        near, depth = self._inside(x)
+        near, depth, kept = self._inside(x)
         systems = self._equations(x)
-        metrics = [depth]
-        if len(self.sets) > 1:
-            metrics += [np.where(self._owner == b, depth, 0.0) for b in range(min(len(self.sets), 8))]
-        for guard in GUARD_BITS:
-            grid = guard - np.frexp(depth)[1]
-            places = zip(near, grid.tolist(), depth.tolist(), strict=True)
-            inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
-            yield inside
-            for table, right in systems:
-                for weight in metrics:
-                    moved = corrected(table, right, inside, weight, grid)
-                    if moved is not None:
-                        yield moved
+        for base, room in [(near, depth)] if np.array_equal(kept, depth) else [(x, kept), (near, depth)]:
+            metrics = [room]
+            if len(self.sets) > 1:
+                metrics += [np.where(self._owner == b, room, 0.0) for b in range(min(len(self.sets), 8))]
+            for guard in GUARD_BITS:
+                grid = guard - np.frexp(room)[1]
+                places = zip(base, grid.tolist(), room.tolist(), strict=True)
+                inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
+                yield inside
+                for table, right in systems:
+                    for weight in metrics:
+                        moved = corrected(table, right, inside, weight, grid)
+                        if moved is not None:
+                            yield moved
 
     def _equations(self, x: Vector) -> list[tuple[list[Functional], list[Fraction]]]:
         """Return systems of equations to correct a point by: the equality rows; also with all tight rows.
@@ -191,29 +192,30 @@ class StandardForm:
         """The block of every entry."""
         return np.repeat(np.arange(len(self.sets)), [block.size for block in self.sets])
 
-    def _inside(self, x: Vector) -> tuple[Vector, FloatArray]:
-        """Move every block inside its cone; return the point, and how far every entry may move."""
-        out, depth = list(x), np.zeros(self.size)
+    def _inside(self, x: Vector) -> tuple[Vector, FloatArray, FloatArray]:
+        """Move blocks inside their cones; return the point, and how far its and the old entries may move."""
+        out, depth, kept = list(x), np.zeros(self.size), np.zeros(self.size)
         for b, block in enumerate(self.sets):
             own = slice(self.starts[b], self.starts[b] + block.size)
             near = floats(x[own])
             if block.cone == "Nonneg":
                 out[own] = [max(v, Fraction(0)) for v in x[own]]
-                depth[own] = np.maximum(near, 0.0)
+                depth[own] = kept[own] = np.maximum(near, 0.0)
             elif block.packed:
                 square = full(block, near)
                 reach = None if block.box else scaled_depth(square)
                 if reach is not None:
-                    depth[own] = reach
+                    depth[own] = kept[own] = reach
                     continue
                 depth[own], shift, middle = _room(block, np.asarray(np.linalg.eigvalsh(square), dtype=float))
+                kept[own] = depth[own] * (shift == 0.0)
                 if shift > 0.0 and block.box:
                     out[own] = [v * (1 - Fraction(shift)) for v in x[own]]
                 for k in diagonal(block):
                     out[own.start + k] += Fraction(shift) * (middle if block.box else 1)
             else:
-                depth[own] = max(float(np.max(np.abs(near), initial=0.0)), 1.0)
-        return out, depth
+                depth[own] = kept[own] = max(float(np.max(np.abs(near), initial=0.0)), 1.0)
+        return out, depth, kept
 
     # --- INFEASIBLE
 
@@ -413,7 +415,7 @@ class StandardForm:
                 y[trace] = -theta
             for k in diagonal(block):
                 listed[k] -= theta
-            minus = negative_part(full(block, floats(listed)))
+            minus = negative_part(block, listed)
             out[first] = minus
             out[first + 1] = [v + n for v, n in zip(listed, minus, strict=True)]
         return out
@@ -478,14 +480,15 @@ def box_threshold(block: sdpcheck.Block, listed: Vector) -> Fraction:
     return Fraction(float(lam[min(max(place, 0), len(lam) - 1)]))
 
 
-def negative_part(g: FloatArray) -> Vector:
-    """Return a short ``N``, listed, such that ``N`` and ``G + N`` are positive definite; zero if ``G`` is."""
-    lam, vec = np.linalg.eigh(g)
+def negative_part(block: sdpcheck.Block, listed: Vector) -> Vector:
+    """Return a short ``N`` with ``N`` and ``G + N`` positive definite; exact if ``G`` is diagonal."""
+    ends = set(diagonal(block))
+    if not any(v for k, v in enumerate(listed) if k not in ends):
+        return [max(-v, Fraction(0)) for v in listed]
+    lam, vec = np.linalg.eigh(full(block, floats(listed)))
     spread = float(np.max(np.abs(lam)))
-    if spread == 0.0:
-        return [Fraction(0)] * (len(g) * (len(g) + 1) // 2)
-    minus = (vec * np.maximum(-lam, 0.0)) @ vec.T + spread * 2.0**-46 * len(g) * np.eye(len(g))
-    lower = ((minus + minus.T) / 2)[np.tril_indices(len(g))]
+    minus = (vec * np.maximum(-lam, 0.0)) @ vec.T + spread * 2.0**-46 * block.n * np.eye(block.n)
+    lower = ((minus + minus.T) / 2)[np.tril_indices(block.n)]
     return [on_grid(Fraction(v), 50 - exponent(spread)) for v in lower.tolist()]
 
 
@@ -496,6 +499,29 @@ def sparse(table: Sequence[dict[int, Fraction]], width: int) -> Any:
     values = floats(v for row in table for v in row.values())
     where = (np.repeat(np.arange(len(table)), lengths), np.array(columns, dtype=np.int64))
     return sp.csr_array((values, where), shape=(len(table), width))
+
+
+def scaled(
+    table: Sequence[Functional], weight: FloatArray, used: np.ndarray
+) -> tuple[FloatArray, np.ndarray]:
+    """Return rows times weights in the used columns, without overflow: numbers below 4, and powers of two."""
+    at = {k: c for c, k in enumerate(used.tolist())}
+    rows, columns, values = list[int](), list[int](), list[Fraction]()
+    for i, row in enumerate(table):
+        for k, v in row.items():
+            if v and k in at:
+                rows.append(i)
+                columns.append(at[k])
+                values.append(v)
+    own = np.array([v.numerator.bit_length() - v.denominator.bit_length() for v in values], dtype=np.int64)
+    small = floats(v / Fraction(2) ** e for v, e in zip(values, own.tolist(), strict=True))
+    share, more = np.frexp(weight[used])
+    power = own + more[columns]
+    top = np.full(len(table), np.iinfo(np.int32).min)
+    np.maximum.at(top, rows, power)
+    out = np.zeros((len(table), len(used)))
+    out[rows, columns] = np.ldexp(small * share[columns], power - top[rows])
+    return out, np.maximum(top, -(2**20))
 
 
 def corrected(
@@ -518,18 +544,20 @@ def corrected(
         return [b - s for b, s in zip(right, sums, strict=True)]
 
     used = np.flatnonzero(weight > 0.0)
-    near = (sparse(table, len(x))[:, used] * weight[used]).toarray()
-    size = np.linalg.norm(near, axis=1)
-    if not np.isfinite(near).all() or not near.size:
+    near, powers = scaled(table, weight, used)
+    if not near.size:
         return None
+    size = np.linalg.norm(near, axis=1)
     near = near / np.where(size > 0.0, size, 1.0)[:, None]
+    units = [Fraction(2) ** power for power in powers.tolist()]
     z, off = list(x), residual(x)
     inverse = None
     for _ in range(REFINEMENTS):
         if not any(off):
             return z
         inverse = np.linalg.pinv(near, rcond=1e-11) if inverse is None else inverse
-        step = (inverse @ (floats(off) / np.where(size > 0.0, size, 1.0))) * weight[used]
+        gaps = floats(v / unit for v, unit in zip(off, units, strict=True))
+        step = (inverse @ (gaps / np.where(size > 0.0, size, 1.0))) * weight[used]
         if not np.isfinite(step).all():
             return None
         grid = grid + 30

@@ -393,3 +393,33 @@ def test_zeros_in_a_row_on_a_face_are_not_divided_by() -> None:
     near = [Fraction(1), Fraction(0), Fraction(1) + Fraction(1, 10**9)]
     form = StandardForm(sdpcheck.Problem(document), [{0: Fraction(0), 2: Fraction(1)}])
     assert form.feasible(near)[2] == 1
+
+
+def test_rows_at_the_ends_of_the_range_of_doubles_are_corrected() -> None:
+    """The norm of a row of large numbers overflows."""
+    row = np.array([[3.8736841e-184, 0.0, -2.67442147e32], [0.0, 0.0, 0.0], [-2.67442147e32, 0.0, 0.0]])
+    x = 1e257 * np.array([[20.4, -1.2, 8.4], [-1.2, 20.4, 1.2], [8.4, 1.2, 6.0]])
+    bound = [float(np.sum(row * x))]
+    problem = sf.FeasibilityProblem([sf.PSD(3)], [row[None]], bound, bound)
+    check = sf.verify(problem, sf.Claim(point=(x,)), rigorous=True)
+    assert check.proof is sf.Proof.RIGOROUS
+    assert audited(check).finding is Finding.CONFIRMED
+
+
+def test_blocks_at_their_boundary_stay_while_others_are_corrected() -> None:
+    """The row has no room for the semidefinite block at zero; only the free number is not exact."""
+    zero = np.array([[1.0]])
+    rows = [np.array([zero, 0 * zero]), np.array([[0.0], [1.0]])]
+    problem = sf.FeasibilityProblem([sf.PSD(1), sf.Free(1)], rows, [-np.inf, 0.1], [0.0, 0.1])
+    answer = SavedResult(problem.content_hash, "feasible", "exact", (0 * zero, np.array([0.1])), None)
+    answer = replace(answer, reading="written")
+    assert audit(problem, answer, "written").finding is Finding.CONFIRMED
+
+
+def test_a_diagonal_adjoint_is_split_exactly_between_the_bounds_of_a_box() -> None:
+    """The two sides differ by one part in 10**15."""
+    box = sf.SpectralBox(2, 1.0, 2.0)
+    least = float(np.nextafter(-1.0, 0.0))
+    problem = sf.FeasibilityProblem([box], [np.diag([0.0, -1.0])[None]], [least], [np.inf])
+    answer = SavedResult(problem.content_hash, "infeasible", "exact", None, np.array([1.0]))
+    assert audit(problem, answer).finding is Finding.CONFIRMED
