@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.certifier.certify import certify, contradiction, prove_with
+from sdpfeas.certifier.certify import Evidence, certify, contradiction, prove_with
 from sdpfeas.errors import NotProved
 from sdpfeas.numerics.exact_arithmetic import as_reading
 from sdpfeas.numerics.floating_point_environment import require_ieee
@@ -33,12 +33,13 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Audit:
-    """An audited answer: finding, the verdict that the checker accepts, the reason and the reading."""
+    """An audited answer: finding, verdict that the checker accepts, reason, reading and exact evidence."""
 
     finding: Finding
     proved: str | None
     reason: str
     reading: str
+    evidence: Evidence | None = None
 
 
 def audit(problem: FeasibilityProblem, answer: Any, reading: str = "stored") -> Audit:
@@ -47,12 +48,16 @@ def audit(problem: FeasibilityProblem, answer: Any, reading: str = "stored") -> 
     The reading is part of the question: an answer about other numbers is not confirmed.
     """
     require_ieee()
-    found = _audit(problem, answer, str(as_reading(reading)))
+    finding, proved, found = _audit(problem, answer, str(as_reading(reading)))
     about = "" if reading == "stored" else f", about the numbers as {reading}"
-    return Audit(found[0], found[1], found[2] + about, reading)
+    reason, evidence = (found, None) if isinstance(found, str) else (found.statement, found)
+    return Audit(finding, proved, reason + about, reading, evidence)
 
 
-def _audit(problem: FeasibilityProblem, answer: Any, reading: str) -> tuple[Finding, str | None, str]:
+def _audit(
+    problem: FeasibilityProblem, answer: Any, reading: str
+) -> tuple[Finding, str | None, Evidence | str]:
+    """Return the finding, the proved verdict, and the evidence for it or the reason why there is none."""
     evidence: dict[str, Any] = {"feasible": answer.point, "infeasible": answer.certificate}
     if answer.verdict not in evidence:
         return Finding.NOT_CONFIRMED, None, "the answer claims neither feasible nor infeasible"
@@ -62,8 +67,8 @@ def _audit(problem: FeasibilityProblem, answer: Any, reading: str) -> tuple[Find
     # A facial reduction certificate is a proof, whatever the answer claims to be.
     claimed = answer.proof in ("rigorous", "exact") or answer.chain is not None
     try:
-        why = certify(answer, problem).statement
-        return Finding.CONFIRMED if claimed else Finding.NUMERIC, answer.verdict, why
+        made = certify(answer, problem)
+        return Finding.CONFIRMED if claimed else Finding.NUMERIC, answer.verdict, made
     except NotProved as missing:
         reason = str(missing)
     (opposite,) = {"feasible", "infeasible"} - {answer.verdict}
@@ -73,8 +78,8 @@ def _audit(problem: FeasibilityProblem, answer: Any, reading: str) -> tuple[Find
     return Finding.NOT_CONFIRMED if claimed else Finding.NUMERIC, None, reason
 
 
-def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str = "stored") -> str:
-    """Prove a verdict and return the statement of the checker, or raise NotProved.
+def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str = "stored") -> Evidence:
+    """Prove a verdict and return the evidence that the checker accepts, or raise NotProved.
 
     Without evidence, FEASIBLE is attempted at the centres of the sets and INFEASIBLE by inconsistent equality
     rows.
@@ -82,5 +87,5 @@ def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str
     if verdict == "feasible" and evidence is None:
         evidence = [np.eye(block.n) if block.matrix else np.ones(block.n) for block in problem.sets]
     if evidence is None:
-        return contradiction(problem, reading).statement
-    return prove_with(problem, verdict, evidence, reading).statement
+        return contradiction(problem, reading)
+    return prove_with(problem, verdict, evidence, reading)

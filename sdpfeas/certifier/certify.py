@@ -61,11 +61,19 @@ class Evidence:
 
     def save(self, path: str | PathLike[str], problem_path: str | PathLike[str] | None = None) -> None:
         """Write the evidence as JSON, with the problem in it, or in a file of its own."""
-        held = self.document if problem_path is not None else self.document | {"problem": self.problem}
-        for name, content in ((path, held), (problem_path, self.problem)):
-            if name is not None:
-                with writing(name):
-                    Path(name).write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
+        with writing(path):
+            Path(path).write_text(self.text(problem_path is None), encoding="utf-8")
+        if problem_path is not None:
+            with writing(problem_path):
+                Path(problem_path).write_text(_json(self.problem), encoding="utf-8")
+
+    def text(self, with_problem: bool = True) -> str:
+        """Return the evidence as JSON, with the problem in it or its SHA-256."""
+        return _json(self.document | {"problem": self.problem} if with_problem else self.document)
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":")) + "\n"
 
 
 def _evidence(

@@ -501,6 +501,10 @@ def sparse(table: Sequence[dict[int, Fraction]], width: int) -> Any:
     return sp.csr_array((values, where), shape=(len(table), width))
 
 
+#: In place of the largest exponent of a row without entries.
+EMPTY = -(2**30)
+
+
 def scaled(
     table: Sequence[Functional], weight: FloatArray, used: np.ndarray
 ) -> tuple[FloatArray, np.ndarray]:
@@ -517,11 +521,11 @@ def scaled(
     small = floats(v / Fraction(2) ** e for v, e in zip(values, own.tolist(), strict=True))
     share, more = np.frexp(weight[used])
     power = own + more[columns]
-    top = np.full(len(table), np.iinfo(np.int32).min)
+    top = np.full(len(table), EMPTY)
     np.maximum.at(top, rows, power)
     out = np.zeros((len(table), len(used)))
     out[rows, columns] = np.ldexp(small * share[columns], power - top[rows])
-    return out, np.maximum(top, -(2**20))
+    return out, np.where(top > EMPTY, top, 0)
 
 
 def corrected(
@@ -557,7 +561,8 @@ def corrected(
             return z
         inverse = np.linalg.pinv(near, rcond=1e-11) if inverse is None else inverse
         gaps = floats(v / unit for v, unit in zip(off, units, strict=True))
-        step = (inverse @ (gaps / np.where(size > 0.0, size, 1.0))) * weight[used]
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = (inverse @ (gaps / np.where(size > 0.0, size, 1.0))) * weight[used]
         if not np.isfinite(step).all():
             return None
         grid = grid + 30

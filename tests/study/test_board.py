@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ import pytest
 from study_tools import run, start, write_backend
 from typer.testing import CliRunner
 
+from sdpfeas import sdpcheck
 from sdpfeas.cli.app import app
 from sdpfeas.study.board.board_data import BoardData, Standing
 from sdpfeas.study.board.data_sets import PROBLEM_SETS, DataSet, Held, State
@@ -82,6 +84,7 @@ def test_every_right_has_evidence_that_an_audit_accepts(board: tuple[Path, dict[
         code, out, err = run(["audit", *files])
         assert code == 0, out + err
         assert "CONFIRMED" in out
+        assert sdpcheck.main([str(place.with_name(f"{place.name}.json"))]) == 0
 
 
 @pytest.mark.slow
@@ -151,7 +154,8 @@ def _store(path: Path, records: dict[tuple[str, str], Record]) -> Store:
     while (key := store.take()) is not None:
         cell = by_key[key]
         record = records[cell.solver.name, cell.problem.label]
-        evidence = b"evidence" if record.verdict != "undecided" and path.stem == "study" else None
+        kept = b"evidence" if path.stem == "study" else gzip.compress(b"proof")
+        evidence = kept if record.verdict != "undecided" else None
         store.finish(key, record, evidence)
     store.end_run()
     return store
@@ -355,6 +359,9 @@ def test_pages_are_whole_and_stay_at_home(tmp_path: Path) -> None:
     assert "<b>&" not in text
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
     assert (first.parent / "problems" / "generated-p.npz").read_bytes() == b"evidence"
+    assert (first.parent / "problems" / "generated-p.json").read_bytes() == b"proof"
+    page = (first.parent / "problems" / "generated-p.html").read_text()
+    assert "python sdpcheck.py generated-p.json" in page
     tables = (first.parent / "board.md").read_text()
     assert re.search(r"\| good +\| +1 \| +1 \| +0 \| +0 \| +1 \| +0 \| +1 \|", tables)
 

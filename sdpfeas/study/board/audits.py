@@ -6,6 +6,7 @@ problem is that of the evidence, its solver the one that found the evidence. :fu
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import inspect
 import json
@@ -33,6 +34,9 @@ __all__ = ["AuditPlan", "AuditQuestion", "audit_in_worker", "audit_rounds"]
 #: Proofs that are audited, the quickest to repeat first.
 PROOFS = ("exact", "rigorous")
 
+#: Characters of exact evidence, with its problem, above which it is not kept for the page of a problem.
+LARGEST_PROOF = 4_000_000
+
 #: Pieces of evidence about a problem that are audited at most, unless verdicts contradict each other.
 ATTEMPTS = 2
 
@@ -46,13 +50,17 @@ class AuditQuestion:
     verdict: str
 
 
-def audit_in_worker(question: AuditQuestion, start: Callable[..., None]) -> tuple[str, str | None, str]:
-    """Audit in a worker process: return the finding, what the auditor proved, and the reason."""
+def audit_in_worker(
+    question: AuditQuestion, start: Callable[..., None]
+) -> tuple[str, str | None, str, bytes | None]:
+    """Audit in a worker process: return the finding, what is proved, the reason, and evidence as JSON.gz."""
     start()
     found = auditor.audit(
         question.problem, replace(unpack_result(question.evidence), verdict=question.verdict)
     )
-    return found.finding.value, found.proved, found.reason
+    text = "" if found.evidence is None else found.evidence.text()
+    proof = gzip.compress(text.encode(), mtime=0) if 0 < len(text) <= LARGEST_PROOF else None
+    return found.finding.value, found.proved, found.reason, proof
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +96,7 @@ class AuditPlan(Plan[AuditCell]):
         return Trial(target, pickle.dumps(question), self.settings.limits)
 
     def judge(self, cell: AuditCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
-        """The record of an audit: the finding as raw status, what is proved as verdict."""
+        """The record of an audit: the finding as raw status, what is proved as verdict; and the proof."""
         about: dict[str, Any] = {
             "claimed": cell.problem.verdict,
             "info": json.dumps({"evidence": cell.problem.content}),
@@ -99,11 +107,11 @@ class AuditPlan(Plan[AuditCell]):
         }
         if run.end is not End.DONE:
             return Record(outcome=run.end.value, reason=run.detail or run.end.value, **about), None
-        finding, proved, reason = run.value
+        finding, proved, reason, evidence = run.value
         verdict, proof = proved or "undecided", "exact" if proved else None
         words = f"{finding.upper()}\n{reason}"
         about |= {"raw_status": finding, "reason": reason, "explanation": words}
-        return Record(outcome="done", verdict=verdict, proof=proof, **about), None
+        return Record(outcome="done", verdict=verdict, proof=proof, **about), evidence
 
 
 def audit_rounds(study: Store, audits: Store, folder: Path, settings: Settings) -> Iterator[AuditPlan]:

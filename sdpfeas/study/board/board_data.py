@@ -78,6 +78,8 @@ class Truth:
     #: How the verifier proved it, and how the auditor did.
     reason: str
     audit: str
+    #: The exact evidence that the checker accepted, as JSON.gz; None if it is too large to be kept.
+    checked: bytes | None
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class BoardData:
 
     def _judge(self, study: Store, audits: Store) -> None:
         answers = {(cell["problem"], cell["solver"]): cell for cell in self.data.cells}
-        findings: dict[str, list[tuple[dict[str, Any], dict[str, Any], bytes]]] = {}
+        findings: dict[str, list[tuple[dict[str, Any], dict[str, Any], bytes | None]]] = {}
         for found in audits.cells():
             own = answers.get((found["problem"], found["solver"]))
             evidence = None if own is None else study.evidence(own["key"])
@@ -142,11 +144,13 @@ class BoardData:
             # An audit of other evidence, or of another verdict, is about an answer that is gone.
             audited = json.loads(found["info"] or "{}").get("evidence")
             if audited == hashlib.sha256(evidence).hexdigest() and found["claimed"] == own["verdict"]:
-                findings.setdefault(found["problem"], []).append((own, found, evidence))
+                findings.setdefault(found["problem"], []).append((own, found, audits.evidence(found["key"])))
         for problem in self.data.problems:
             self._settle(problem, findings.get(problem, []))
 
-    def _settle(self, problem: str, findings: list[tuple[dict[str, Any], dict[str, Any], bytes]]) -> None:
+    def _settle(
+        self, problem: str, findings: list[tuple[dict[str, Any], dict[str, Any], bytes | None]]
+    ) -> None:
         """The truth about a problem, if there is one and no other."""
         row = [cell for cell in self.data.cells if cell["problem"] == problem and cell["decided"]]
         for own, found, _ in findings:
@@ -163,7 +167,7 @@ class BoardData:
             return
         confirmed = [entry for entry in findings if entry[1]["raw_status"] == "confirmed"]
         if confirmed:
-            own, found, _ = confirmed[0]
+            own, found, checked = confirmed[0]
             self.truths[problem] = Truth(
                 own["verdict"],
                 own["proof"],
@@ -171,6 +175,7 @@ class BoardData:
                 own["key"],
                 own["reason"],
                 found["reason"],
+                checked,
             )
         elif row:
             findings_text = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections import Counter
 from collections.abc import Mapping
@@ -42,6 +43,8 @@ def write_site(board: BoardData, study: Store, folder: Path) -> Path:
         if evidence is not None:
             _write(path.with_name(f"{path.name}.toml"), cards[problem])
             _write(path.with_name(f"{path.name}.npz"), evidence)
+            if truth is not None and truth.checked is not None:
+                _write(path.with_name(f"{path.name}.json"), gzip.decompress(truth.checked))
     _write(folder / "board.md", _markdown(board))
     first = folder / "index.html"
     _write(first, _overview(board))
