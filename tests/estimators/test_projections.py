@@ -26,8 +26,9 @@ from wlda_data import blobs
 from sdpfeas.drivers.bracket import BisectionResult
 from sdpfeas.errors import ProblemError
 from sdpfeas.estimators import FairPCA, MaxMinDistance, WorstCaseLDA
-from sdpfeas.estimators.projection_refinement import MinVarianceObjective
+from sdpfeas.estimators.projection_refinement import MinVarianceObjective, RatioObjective
 from sdpfeas.families import FantopeMaxMin
+from sdpfeas.families.class_scatter import ClassScatter
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.families.projection_problems import GroupCovariances
 
@@ -146,12 +147,16 @@ def test_fair_pca_of_wide_data() -> None:
 def test_the_gradient_of_refinement() -> None:
     X, y = blobs(2, classes=3, features=5)
     groups = GroupCovariances(X, y)
-    objective = MinVarianceObjective(groups, groups.most(2))
     rng = np.random.default_rng(0)
-    A, D = rng.standard_normal((2, 5, 2))
-    _, G = objective.smoothed(A, 10.0)
-    ends = [objective.smoothed(A + h * D, 10.0)[0] for h in (1e-6, -1e-6)]
-    assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(float(np.vdot(G, D)), rel=1e-5)
+    for objective in (
+        MinVarianceObjective(groups, groups.most(2)),
+        RatioObjective(ClassScatter.from_samples(X, y)),
+    ):
+        A, D = rng.standard_normal((2, 5, 3, 2))
+        sharpness = np.array([1.0, 10.0, 30.0])
+        _, G = objective.smoothed(A, sharpness)
+        ends = [objective.smoothed(A + h * D, sharpness)[0] for h in (1e-6, -1e-6)]
+        np.testing.assert_allclose((ends[0] - ends[1]) / 2e-6, np.sum(G * D, axis=(0, 2)), rtol=1e-5)
 
 
 def test_groups_are_required_and_are_not_the_target() -> None:
