@@ -40,6 +40,12 @@ NAMED_WINNERS = 6
 #: The summary warns of cells with less processor time than this share of the wall time, by so many seconds.
 BUSY_SHARE, BUSY_SECONDS = 0.5, 0.05
 
+#: How times and memory of a cell are measured (:mod:`sdpfeas.trials.worker_main`).
+MEASURED = (
+    "time of the worker and of the child processes it waited for; memory as the peak of the worker, and "
+    "of its process tree every quarter of a second; no cgroups"
+)
+
 Instance = tuple[str, int]
 
 
@@ -153,6 +159,7 @@ class StudyData:
             "revision": environment.get("revision") or "installed release",
             "limits": f"{settings['time_limit']:g} s and "
             f"{settings['memory_limit'] / 2**20:,.0f} MiB per cell",
+            "measured": MEASURED,
             "command": run["command"],
             "runs": f"{len(self.runs)}",
         }
