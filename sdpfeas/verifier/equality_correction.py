@@ -135,11 +135,6 @@ class GramShare:
         return stored @ sp.diags_array(self.weight) if self._vector else stored * float(self.weight)
 
     @property
-    def squares(self) -> FloatArray:
-        """Squared norms of the weighted rows; for a block with a single weight."""
-        return float(self.weight) ** 2 * self._units.norms() ** 2
-
-    @property
     def sizes(self) -> FloatArray:
         """Upper bounds of the norms of the weighted rows, with absolute values of all terms."""
         if not self._vector:
@@ -160,18 +155,16 @@ class CorrectionSystem:
     """The equality rows on the blocks that may move, in units of how far these may move.
 
     ``m`` is the number of equality rows; one trace equation follows per box with a prescribed trace.
-    ``diagonal`` states that the Gram matrix is diagonal (one sparse block with disjoint rows).
     ``used`` bounds the part of the admissible correction that led to the current point.
     """
 
     used = 0.0
 
-    def __init__(self, parts: list[Movable], m: int, diagonal: bool = False) -> None:
+    def __init__(self, parts: list[Movable], m: int) -> None:
         self.parts = parts
         self.m = m
         self.blocks = frozenset(part.block for part in parts)
         self._traced = [part for part in parts if part.trace is not None]
-        self._diagonal = diagonal
 
     @cached_property
     def _gram(self) -> Gram:
@@ -184,13 +177,10 @@ class CorrectionSystem:
             if part.trace is not None:
                 exponents[trace] = part.share.reach
                 trace += 1
-        if not self._diagonal and _sparse_product([part.rows for part in self.parts], size):
+        if _sparse_product([part.rows for part in self.parts], size):
             sparse = self._sparse_gram(exponents)
             if sparse.products < MAX_GRAM_PRODUCTS or size > DENSE_ROWS_LIMIT:
                 return sparse.factorable()
-        if self._diagonal:
-            (part,) = self.parts
-            return ScaledGram.of(part.share.squares, part.share.sizes, exponents, part.share.depth)
         flops = float(size) ** 3 + sum(part.rows.gram_flops for part in self.parts)
         guard("the Gram matrix of the equality rows", flops, memory=32.0 * float(size) ** 2)
         gram, sizes, depth = np.zeros((size, size)), np.zeros(size), 0
@@ -306,10 +296,6 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
         weight = block.interior_radius(x, BOUND_SHARE)
         if weight is not None:
             movable.append(Movable(b, rows, weight, block.trace, block.trace_missed(x)))
-    for part in movable:
-        if part.trace is None and isinstance(part.weight, float) and _disjoint(part.rows):
-            yield CorrectionSystem([part], index.size, diagonal=True)
-            break
     if index.size <= MAX_DENSE_ROWS or (movable and _sparse_enough(movable, index.size)):
         yield CorrectionSystem(movable, index.size)
         depths = [part.weight for part in movable if isinstance(part.weight, float)]
@@ -329,14 +315,6 @@ def _sparse_product(rows: list[Rows], size: int) -> bool:
 def _sparse_enough(parts: list[Movable], m: int) -> bool:
     """Whether the rows are stored explicitly, or few enough for a dense Gram matrix."""
     return m <= DENSE_ROWS_LIMIT or all(only_stored(part.rows) for part in parts)
-
-
-def _disjoint(rows: Rows) -> bool:
-    """Whether no two rows share an entry."""
-    if not isinstance(rows, Sparse) or np.any(np.diff(rows.array.indptr) == 0):
-        return False
-    counts = np.bincount(rows.array.indices, minlength=1)
-    return bool(np.max(counts) <= 1)
 
 
 #: A correction of multipliers longer than this, in units of their weights, proves nothing.

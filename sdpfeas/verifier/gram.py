@@ -100,10 +100,8 @@ class Gram(ABC):
 class ScaledGram(Gram):
     """A Gram matrix of scaled vectors with a dense factor.
 
-    ``matrix`` is exactly symmetric, an array or sparse; it holds only the diagonal if the vectors are
-    orthogonal. ``exponents``
-    are the powers of two of the scaling. ``error`` bounds the spectral norm of all rounding and underflow
-    errors.
+    ``matrix`` is exactly symmetric, an array or sparse. ``exponents`` are the powers of two of the scaling.
+    ``error`` bounds the spectral norm of all rounding and underflow errors.
     """
 
     matrix: Any
@@ -124,22 +122,17 @@ class ScaledGram(Gram):
     ) -> ScaledGram:
         """Scale a computed Gram matrix, and bound its error.
 
-        ``gram`` holds the inner products of the vectors, or their squared norms if they are orthogonal.
-        ``sizes`` are upper bounds of their norms with absolute values of all terms, ``exponents`` the powers
-        of two they are still to be multiplied by, ``depth`` the number of roundings per entry. ``overlap``,
-        if given, holds the inner products of the absolute values, which gives a smaller error bound.
+        ``gram`` holds the inner products of the vectors. ``sizes`` are upper bounds of their norms with
+        absolute values of all terms, ``exponents`` the powers of two they are still to be multiplied by,
+        ``depth`` the number of roundings per entry. ``overlap``, if given, holds the inner products of the
+        absolute values, which gives a smaller error bound.
         """
-        diagonal = gram if gram.ndim == 1 else np.diagonal(gram)
+        diagonal = np.diagonal(gram)
         power = np.minimum(-np.frexp(np.sqrt(np.maximum(diagonal, 0.0)))[1], MAX_SCALING_EXPONENT)
         scale = np.ldexp(1.0, power)
         squares = inflate(np.square(product_up(sizes, scale)), 2)
-        if gram.ndim == 1:
-            matrix, size = gram * scale * scale, float(np.max(squares, initial=0.0))
-        else:
-            matrix, size = (
-                symmetrize(gram * scale[:, None] * scale),
-                float(inflate(squares.sum(), squares.size)),
-            )
+        matrix = symmetrize(gram * scale[:, None] * scale)
+        size = float(inflate(squares.sum(), squares.size))
         if overlap is not None:
             size = min(size, symmetric_norm_upper(inflate(overlap * scale[:, None] * scale, depth)))
         lost = product_up(UNDERFLOW, np.square(inflate(scale.sum(), scale.size)))
@@ -155,8 +148,6 @@ class ScaledGram(Gram):
         """Rump's shifted Cholesky test at ``BOUND_SHARE`` of the computed smallest eigenvalue."""
         if not (self.usable and math.isfinite(self.error)):
             return 0.0
-        if self.matrix.ndim == 1:
-            return max(float(difference_down(np.min(self.matrix, initial=math.inf), self.error)), 0.0)
         factor = self._factor
         least = smallest(self._array()) if factor is None else smallest_of_factor(factor)
         bound = BOUND_SHARE * least
@@ -181,9 +172,7 @@ class ScaledGram(Gram):
 
     def combination(self, target: FloatArray) -> FloatArray:
         scaled = np.ldexp(target, self.exponents)
-        if self.matrix.ndim == 1:
-            solved = scaled / self.matrix
-        elif self._factor is not None:
+        if self._factor is not None:
             solved = scipy.linalg.lapack.dpotrs(self._factor, scaled, lower=1)[0]
         else:
             solved = self._inverse @ scaled

@@ -190,17 +190,12 @@ def test_smaller_epsilon_makes_the_screen_fire_later() -> None:
     assert early.iterations < late.iterations
 
 
-@pytest.mark.parametrize("options", [{}, {"margin": False}, {"form": "lifted"}])
+@pytest.mark.parametrize("options", [{}, {"form": "lifted"}])
 def test_weakly_infeasible_problems_stay_undecided(options: dict[str, Any]) -> None:
     result = sf.solve(weakly_infeasible(), DualLbfgs, options=options)
     assert result.verdict is sf.Verdict.UNDECIDED
     if options.get("form") == "lifted":
         assert "infeasibility screen" in result.raw_status
-
-
-def test_without_a_margin_certificates_are_found_too() -> None:
-    result = sf.solve(wlda(1.01 * IRIS_DELTA), DualLbfgs, options={"margin": False})
-    assert result.verdict is sf.Verdict.INFEASIBLE
 
 
 # --- Warm start, limits, callback
@@ -317,7 +312,7 @@ def test_scalars_are_refitted_between_the_rows() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("epsilon", 0.0), ("growth", 1.0), ("memory", 0), ("centre", -1.0), ("form", "other"), ("margin", 1)],
+    [("epsilon", 0.0), ("growth", 1.0), ("memory", 0), ("centre", -1.0), ("form", "other"), ("newton", 1)],
 )
 def test_options_out_of_range_are_refused(name: str, value: Any) -> None:
     with pytest.raises(sf.OptionError, match=name):

@@ -98,7 +98,6 @@ class DualLbfgsOptions:
     - ``newton``: spectral form: use the semismooth Newton method where L-BFGS-B is slow, and from the
       start where the largest margin is wanted. It needs a problem without equality rows, with few rows of
       at least two terms each.
-    - ``margin``: spectral form: maximise a margin; otherwise solve the regularised problem without one.
     - ``centre``: spectral form: multiple of the identity on PSD blocks (of the vector of ones on Nonneg
       blocks) to stay near, in units of the natural scale. A box is always centred at its middle.
     - ``weight``, ``growth``: first weight of the margin, and its factor between rounds.
@@ -113,7 +112,6 @@ class DualLbfgsOptions:
     form: Literal["spectral", "lifted"] = "spectral"
     epsilon: float = 1e-3
     newton: bool = True
-    margin: bool = True
     centre: float = 1.0
     weight: float = 30.0
     growth: float = 8.0
@@ -171,7 +169,7 @@ def _solve_spectral(
     start: FloatArray | None,
 ) -> Claim:
     test = StoppingTest(problem, EARLY_SCREEN_FACTOR * options.epsilon, inquiry)
-    newton = options.newton and options.margin and newton_applies(problem)
+    newton = options.newton and newton_applies(problem)
     # If the caller wants the maximal margin, skip early proof attempts.
     margin_wanted = newton and inquiry.wanted == "margin"
 
@@ -187,19 +185,18 @@ def _solve_spectral(
         return inquiry.report(iterations, point, found.multipliers, gap)
 
     ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.has_listener else None)
-    search = _maximise_margin if options.margin else _maximise_plain
     try:
         try:
             if margin_wanted:
                 _maximise_margin_newton(problem, options, ascent, start)
                 newton = margin_wanted = False
-            stop, status = search(problem, options, ascent, start)
+            stop, status = _maximise_margin(problem, options, ascent, start)
         except _SlowConvergence:
             newton = False
             assert ascent.latest is not None
             start = ascent.latest.multipliers
             _maximise_margin_newton(problem, options, ascent, start)
-            stop, status = search(problem, options, ascent, start)
+            stop, status = _maximise_margin(problem, options, ascent, start)
     except AscentStopped as end:
         stop, status = end.stop, end.status
     except OutOfTime as error:
@@ -230,18 +227,6 @@ def _centres(problem: FeasibilityProblem, units: Units, centre: float) -> FloatA
         elif block.cone:
             out[b] = centre / math.sqrt(block.degree)
     return out
-
-
-def _maximise_plain(
-    problem: FeasibilityProblem, options: DualLbfgsOptions, ascent: Ascent, start: FloatArray | None
-) -> tuple[Stop, str]:
-    """Solve the regularised problem without a margin."""
-    units = Units.guess(problem)
-    function = DualFunction(problem, units, _centres(problem, units, options.centre))
-    z = np.zeros(function.size) if start is None else ascent.scale_start(function, start)
-    ftol = 0.0 if options.ftol is None else options.ftol
-    _, status = ascent.maximise(function, z, ftol, 1e-10 if options.gtol is None else options.gtol)
-    return _lbfgs_stop(status)
 
 
 def _lbfgs_stop(status: str) -> tuple[Stop, str]:
