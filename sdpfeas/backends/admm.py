@@ -17,10 +17,9 @@ Warm starts are supported. The method is deterministic. Entry point: :class:`Adm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -49,9 +48,6 @@ RESIDUAL_TOLERANCE = 1e-9
 
 #: ... or if its displacement vector changes by at most this between screens, relative to its norm.
 DISPLACEMENT_TOLERANCE = 1e-5
-
-#: Refused offers after which a numeric verdict is accepted.
-REFUSALS_BEFORE_NUMERIC = 4
 
 #: Largest problems on which evidence that fails the screen is offered too, since the verifier may repair it.
 REPAIR_ROWS, REPAIR_ENTRIES = 200, 10_000
@@ -141,17 +137,7 @@ class MarginSearch:
         self.point: Point | None = None
         self.certificate: FloatArray | None = None
         entries = sum(block.entries for block in problem.sets)
-        small = problem.m <= REPAIR_ROWS and entries <= REPAIR_ENTRIES
-        self.points: OfferSchedule[Point] = OfferSchedule(
-            lambda point: point_passes_screen(problem, point),
-            lambda point, final: inquiry.offer(point=point, final=final),
-            small,
-        )
-        self.certificates: OfferSchedule[FloatArray] = OfferSchedule(
-            lambda y: certificate_passes_screen(problem, y),
-            lambda y, final: inquiry.offer(multipliers=y, final=final),
-            small,
-        )
+        self.small = problem.m <= REPAIR_ROWS and entries <= REPAIR_ENTRIES
 
     def run(self) -> Claim:
         """Offer the starting point and certificate, then iterate."""
@@ -243,7 +229,8 @@ class MarginSearch:
         """Offer the point of the tightened run, projected onto the equality rows."""
         point = run.space.point(run.member)
         self.point = point if self.equalities is None else correct_point(self.problem, self.equalities, point)
-        return self.points.offer(self.point, run)
+        passes = point_passes_screen(self.original, self.point)
+        return self._is_due(passes, run) and self.inquiry.offer(point=self.point, final=run.converged)
 
     def _offer_certificate(self, run: DouglasRachford) -> bool:
         """Offer the multipliers of the widened run."""
@@ -252,9 +239,22 @@ class MarginSearch:
             if y is None:
                 continue
             self.certificate = self.scaling.multipliers(y)
-            if self.certificates.offer(self.certificate, run):
+            passes = certificate_passes_screen(self.original, self.certificate)
+            if self._is_due(passes, run) and self.inquiry.offer(
+                multipliers=self.certificate, final=run.converged
+            ):
                 return True
         return False
+
+    def _is_due(self, passes: bool, run: DouglasRachford) -> bool:
+        """Return whether to offer evidence: what passes the screen, with back-off.
+
+        On small problems other evidence is offered too, since the verifier may repair it.
+        """
+        back_off = run.screens & (run.screens - 1) == 0
+        if passes:
+            return run.converged or run.screens < 8 or back_off
+        return self.small and run.screens >= 4 and back_off
 
     def _nearly_feasible(self, point: Point) -> bool:
         """Return whether a starting point is good enough for a proof attempt, which may be expensive."""
@@ -600,44 +600,6 @@ def admissible_certificate(problem: FeasibilityProblem, y: FloatArray) -> FloatA
     if any(block.free and not rows.empty for _, block, rows in problem.blocks()):
         y = with_signs(FreeColumns(problem, y).correct())
     return y if y.any() else None
-
-
-Evidence = TypeVar("Evidence")
-
-
-class OfferSchedule(Generic[Evidence]):
-    """Decides which evidence is offered to the verifier.
-
-    Evidence that passes a cheap screen is offered, with exponential back-off after refusals. On small
-    problems other evidence is offered too at screens 4, 8, 16, ..., since the verifier may repair it. A
-    numeric verdict is accepted after several refusals or when the run has converged.
-    """
-
-    def __init__(
-        self,
-        passes_screen: Callable[[Evidence], bool],
-        offer: Callable[[Evidence, bool], bool],
-        small: bool,
-    ) -> None:
-        self._passes_screen, self._offer, self._small = passes_screen, offer, small
-        self._refusals = self._skip = 0
-
-    def offer(self, evidence: Evidence, run: DouglasRachford) -> bool:
-        """Offer the evidence if it is due. Returns True if the search should stop."""
-        if self._passes_screen(evidence) and self._offer_unless_skipped(evidence, run.converged):
-            return True
-        due = run.screens >= 4 and run.screens & (run.screens - 1) == 0
-        return self._small and due and self._offer(evidence, False)
-
-    def _offer_unless_skipped(self, evidence: Evidence, last: bool) -> bool:
-        if self._skip and not last:
-            self._skip -= 1
-            return False
-        if self._offer(evidence, last or self._refusals + 1 >= REFUSALS_BEFORE_NUMERIC):
-            return True
-        self._refusals += 1
-        self._skip = 2 ** min(self._refusals, 6)
-        return False
 
 
 def point_passes_screen(problem: FeasibilityProblem, point: Point) -> bool:
