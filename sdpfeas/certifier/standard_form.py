@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.factors import prove_semidefinite
@@ -314,14 +313,15 @@ class StandardForm:
         equal = [i for i, (low, high) in enumerate(self.bounds) if low is not None and low == high]
         if not equal or self.lmis or self._free.size or len(equal) * self.size > MOST_CORRECTED:
             return None
-        table = sparse([self.rows[i] for i in equal], self.size).toarray()
+        whole = np.ones(self.size), np.arange(self.size)
+        table, powers = scaled([self.rows[i] for i in equal], *whole)
         target = np.zeros(self.size)
         for b, block in enumerate(self.sets):
             target[self.starts[b] + np.array(diagonal(block))] = -1.0
         found = np.linalg.lstsq(table.T, target, rcond=None)[0]
         out = [Fraction(0)] * len(self.rows)
-        for i, v in zip(equal, found.tolist(), strict=True):
-            out[i] = Fraction(v) if math.isfinite(v) else Fraction(0)
+        for i, v, power in zip(equal, found.tolist(), powers.tolist(), strict=True):
+            out[i] = Fraction(v) / Fraction(2) ** power if math.isfinite(v) else Fraction(0)
         gradient = self.adjoint(out, [])
         return out if all(self._excess(b, gradient) < -0.1 for b in range(len(self.sets))) else None
 
@@ -490,15 +490,6 @@ def negative_part(block: sdpcheck.Block, listed: Vector) -> Vector:
     minus = (vec * np.maximum(-lam, 0.0)) @ vec.T + spread * 2.0**-46 * block.n * np.eye(block.n)
     lower = ((minus + minus.T) / 2)[np.tril_indices(block.n)]
     return [on_grid(Fraction(v), 50 - exponent(spread)) for v in lower.tolist()]
-
-
-def sparse(table: Sequence[dict[int, Fraction]], width: int) -> Any:
-    """Return rows of fractions as a CSR array of doubles."""
-    lengths = [len(row) for row in table]
-    columns = [k for row in table for k in row]
-    values = floats(v for row in table for v in row.values())
-    where = (np.repeat(np.arange(len(table)), lengths), np.array(columns, dtype=np.int64))
-    return sp.csr_array((values, where), shape=(len(table), width))
 
 
 #: In place of the largest exponent of a row without entries.
