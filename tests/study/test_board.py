@@ -224,7 +224,7 @@ def test_a_status_within_the_tolerance_of_its_solver_is_told_apart(tmp_path: Pat
     standing = {cell["solver"]: cell["standing"] for cell in data.about(P)}
     assert standing["near"] is Standing.within
     assert standing["far"] is standing["mute"] is Standing.wrong
-    assert "1 more are contradicted by proof, but by less" in " ".join(data.headlines())
+    assert "Contradicted by proof, but by less than that tolerance: 1." in " ".join(data.headlines())
     times = {row.solver: row for row in data.times()}
     assert {name: row.matched for name, row in times.items()} == {"good": 2, "near": 1, "far": 0, "mute": 0}
     assert times["good"].late == times["good"].mean

@@ -308,14 +308,14 @@ class BoardData:
         if wrong:
             listed = ", ".join(f"{show(name)} {number}" for name, number in sorted(wrong.items(), key=_most))
             out.append(
-                f"{sum(wrong.values())} raw statuses are contradicted by proof, beyond the tolerance of "
-                f"their solver: {listed}."
+                f"Raw statuses that are contradicted by proof, beyond the tolerance of their solver: "
+                f"{sum(wrong.values())} ({listed})."
             )
         else:
             out.append("No raw status is contradicted by proof beyond the tolerance of its solver.")
         within = self.total[Standing.within]
         if within:
-            out.append(f"{within} more are contradicted by proof, but by less than that tolerance.")
+            out.append(f"Contradicted by proof, but by less than that tolerance: {within}.")
         others = [show(name) for name, count in self.overall.items() if count["cells"] and not count["wrong"]]
         if wrong and others:
             out.append(f"No such status from {', '.join(others)}.")
