@@ -8,13 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bisection import bisect
-from sdpfeas.estimators.projection import (
-    ProvenProjection,
-    check_components,
-    leading_directions,
-    principal_axes,
-)
-from sdpfeas.estimators.projection_refinement import MinVarianceObjective, refine_projection
+from sdpfeas.estimators.projection import RefinedProjection, check_components, principal_axes
+from sdpfeas.estimators.projection_refinement import MinVarianceObjective
 from sdpfeas.families.projection_problems import Aim, Centring, GroupCovariances
 from sdpfeas.numerics.linalg import FloatArray
 
@@ -22,7 +17,7 @@ from sdpfeas.numerics.linalg import FloatArray
 DEFAULT_COMPONENTS = 2
 
 
-class FairPCA(ProvenProjection):
+class FairPCA(RefinedProjection):
     """Fair principal component analysis: maximise the variance preserved in the worst group.
 
     With ``S_g`` the covariance matrix of group g and ``W`` orthonormal, ``aim="variance"`` maximises
@@ -102,8 +97,6 @@ class FairPCA(ProvenProjection):
     0.2317 0
     """
 
-    value_: float
-    rounded_value_: float
     variances_: FloatArray
     losses_: FloatArray
     worst_group_: Any
@@ -172,16 +165,8 @@ class FairPCA(ProvenProjection):
         most = covariances.most(r)
         offsets = most if self.aim == "loss" else np.zeros(most.size)
         objective = MinVarianceObjective(covariances, offsets)
-        A = objective.initial_projection(r)
-        if found.point is not None:
-            A = leading_directions(found.point[0], r)
-        self.rounded_value_ = objective.value(A) * covariances.unit
-        if self.refine:
-            target = found.upper - 0.1 * self.tol * abs(found.upper)
-            relaxed = None if found.point is None else found.point[0]
-            A = refine_projection(objective, A, target, relaxed=relaxed)
+        A = self._round_and_refine(objective, found, r, covariances.unit, covariances.unit)
         kept = covariances.kept(A)
-        self.value_ = objective.value(A) * covariances.unit
         self.variances_, self.losses_ = kept * covariances.unit, (most - kept) * covariances.unit
         self.worst_group_ = self.classes_[int(np.argmin(kept - offsets))]
         size = float(np.max(most)) * covariances.unit

@@ -8,18 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bisection import bisect
-from sdpfeas.estimators.projection import (
-    ProvenProjection,
-    check_components,
-    leading_directions,
-    principal_axes,
-)
-from sdpfeas.estimators.projection_refinement import RatioObjective, refine_projection
+from sdpfeas.estimators.projection import RefinedProjection, check_components, principal_axes
+from sdpfeas.estimators.projection_refinement import RatioObjective
 from sdpfeas.families.projection_problems import WhitenedMeans
-from sdpfeas.numerics.linalg import FloatArray
 
 
-class MaxMinDistance(ProvenProjection):
+class MaxMinDistance(RefinedProjection):
     """Max-min distance analysis: maximise the least distance of two projected class means.
 
     In coordinates in which the pooled within-class scatter is the identity, maximises
@@ -89,8 +83,6 @@ class MaxMinDistance(ProvenProjection):
     (178, 1)
     """
 
-    value_: float
-    rounded_value_: float
     worst_pair_: tuple[Any, Any]
 
     def __init__(
@@ -127,15 +119,8 @@ class MaxMinDistance(ProvenProjection):
         found = bisect(white.family(r), self.solver, self.tol, time_limit=self.time_limit)
         self._take_bracket(found)
         objective = RatioObjective(white.scatter())
-        A: FloatArray = (
-            np.eye(white.k)[:, :r] if found.point is None else leading_directions(found.point[0], r)
-        )
         # The scatter in the objective is the identity, so the ratio is the distance divided by r.
-        self.rounded_value_ = r * objective.value(A)
-        if self.refine:
-            relaxed = None if found.point is None else found.point[0]
-            A = refine_projection(objective, A, (1.0 - 0.1 * self.tol) * found.upper / r, relaxed=relaxed)
-        self.value_ = r * objective.value(A)
+        A = self._round_and_refine(objective, found, r, scale=float(r))
         distances, _ = objective.values(A)
         pair = int(np.argmin(distances))
         self.worst_pair_ = (self.classes_[objective.first[pair]], self.classes_[objective.second[pair]])

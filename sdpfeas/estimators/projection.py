@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bracket import BisectionResult, Step
 from sdpfeas.estimators.projection_plot import plot_projection
+from sdpfeas.estimators.projection_refinement import ProjectionObjective, refine_projection
 from sdpfeas.extras import extra
 from sdpfeas.families.class_scatter import STRIP_ROWS
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
@@ -180,6 +181,44 @@ class ProvenProjection(LinearProjection):
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
+class RefinedProjection(ProvenProjection):
+    """Projection that maximises a value: the rounded solution of the relaxation, improved with ``refine``.
+
+    Attributes
+    ----------
+    value_ : float
+        Value of ``components_``, in floating-point arithmetic.
+    rounded_value_ : float
+        Value before local optimisation.
+    """
+
+    value_: float
+    rounded_value_: float
+    tol: float
+    refine: bool
+
+    def _round_and_refine(
+        self,
+        objective: ProjectionObjective,
+        found: BisectionResult,
+        r: int,
+        scale: float,
+        unit: float = 1.0,
+    ) -> FloatArray:
+        """Return the projection in the coordinates of the objective, and set its value.
+
+        ``scale`` converts values of the objective, and ``unit`` those of the family, to units of the data.
+        """
+        relaxed = None if found.point is None else symmetrize(found.point[0])
+        A = objective.initial_projection(r) if relaxed is None else eigh(relaxed)[1][:, ::-1][:, :r]
+        self.rounded_value_ = self.value_ = scale * objective.value(A)
+        if self.refine:
+            target = (found.upper - 0.1 * self.tol * abs(found.upper)) * (unit / scale)
+            A = refine_projection(objective, A, target, relaxed=relaxed)
+            self.value_ = scale * objective.value(A)
+        return A
+
+
 def principal_axes(W: FloatArray, projected: FloatArray) -> FloatArray:
     """Rotate orthonormal columns within their span such that the projected samples are uncorrelated.
 
@@ -191,12 +230,6 @@ def principal_axes(W: FloatArray, projected: FloatArray) -> FloatArray:
     turned = W @ right.T
     largest = turned[np.argmax(np.abs(turned), axis=0), np.arange(turned.shape[1])]
     return np.asarray(turned * np.where(largest < 0.0, -1.0, 1.0))
-
-
-def leading_directions(Z: FloatArray, r: int) -> FloatArray:
-    """Return the r leading eigenvectors of a symmetric matrix, the largest eigenvalue first."""
-    _, vec = eigh(symmetrize(Z))
-    return np.asarray(vec[:, ::-1][:, :r])
 
 
 def check_components(n_components: Any, default: int, most: int) -> int:
