@@ -46,12 +46,14 @@ from sdpfeas.numerics.exact_arithmetic import Reading, fractions_to_floats, roun
 from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.faces import NotReduced
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.rows import Stacked, as_rows
+from sdpfeas.problem.sets import Free
 from sdpfeas.verifier.exact import rational_lower_bound, rational_upper_bound
 from sdpfeas.verifier.facial_reduction import replay
 from sdpfeas.verifier.repair import moved_onto_rows
@@ -150,13 +152,21 @@ class ProgramFamily(MonotoneFamily):
 class ProofListener(Listener):
     """Attempts to prove both ends once the estimated width of the bracket is within the tolerance.
 
-    ``interior`` holds iterates that were farther from the optimum, and therefore deeper inside.
+    ``interior`` holds iterates that were farther from the optimum, and therefore deeper inside. If no point
+    near the first iterate that should close the bracket can be proved, ``on_no_point`` is called with the
+    direction in which the multipliers grow; True stops the backend.
     """
 
-    def __init__(self, bracket: Bracket, family: ProgramFamily) -> None:
+    def __init__(
+        self,
+        bracket: Bracket,
+        family: ProgramFamily,
+        on_no_point: Callable[[FloatArray], bool],
+    ) -> None:
         super().__init__()
-        self._bracket, self._family = bracket, family
+        self._bracket, self._family, self._on_no_point = bracket, family, on_no_point
         self._attempts, self._next = 0, ATTEMPT_SHARE
+        self._lower_known = math.isfinite(bracket.lower)
         self._interior = dict[float, Evidence]()
         self.last: Evidence | None = None
 
@@ -170,14 +180,18 @@ class ProofListener(Listener):
         point, y = progress.point, progress.certificate
         if point is None or y is None or not all(np.isfinite(part).all() for part in (*point, y)):
             return self._bracket.closed
-        tolerances = self._estimated_tolerances(progress)
+        bracket, tolerances = self._bracket, self._estimated_tolerances(progress)
         self._interior |= {least: (point, y) for least in INTERIOR_TOLERANCES if tolerances >= least}
+        self.last = point, y
         if tolerances <= self._next and self._attempts < MAX_ATTEMPTS:
             self._attempts += 1
             self._next = ATTEMPT_RATIO * tolerances
             self.offer(point, y)
-        self.last = point, y
-        return self._bracket.closed
+            if self._attempts == 1 and self.interior and not math.isfinite(bracket.lower):
+                stop = self._on_no_point(y - self.interior[0][1])
+                self._next, self._lower_known = ATTEMPT_SHARE, math.isfinite(bracket.lower)
+                return stop or bracket.closed
+        return bracket.closed
 
     def offered(self, point: Point | None, multipliers: FloatArray | None, gap: float | None) -> bool:
         """Prove bounds from candidates that the backend selected."""
@@ -206,7 +220,8 @@ class ProofListener(Listener):
             return math.inf
         if upper is None:
             return math.inf if progress.gap is None else 2.0 * abs(value) * progress.gap / width
-        found = abs(upper - value) / width
+        # On a face the lower end may be known, and no iterate be feasible.
+        found = abs(upper - (self._bracket.lower if self._lower_known else value)) / width
         return found if math.isfinite(found) else math.inf
 
 
@@ -243,7 +258,8 @@ class CertifiedProgram:
     """Maximise ``<objective, X>`` over a problem without LMIs, and prove both ends of the bracket.
 
     ``bracket_maximum`` brackets the maximum of another program, such as the one on a face. If ``dual_needed``
-    an upper end counts only with multipliers of the problem itself, not of a face.
+    an upper end counts only with multipliers of the problem itself, not of a face. ``has_no_optimum`` tries
+    to prove that there is no optimal value; it is called if the iterates of the backend converge to a ray.
     """
 
     def __init__(
@@ -251,13 +267,19 @@ class CertifiedProgram:
         program: ConicProgram,
         settings: Settings,
         bracket_maximum: BracketMaximum,
+        has_no_optimum: Callable[[], bool],
         dual_needed: bool = False,
     ) -> None:
         self._program, self._problem, self._settings = program, program.problem, settings
-        self._bracket_maximum, self._dual_needed = bracket_maximum, dual_needed
+        self._bracket_maximum, self._has_no_optimum = bracket_maximum, has_no_optimum
+        self._dual_needed, self._reduced = dual_needed, False
         self._family = ProgramFamily(program)
         self.bracket = Bracket(self._family, settings.tol, settings.absolute_tol)
         self._first_seconds = 0.0
+
+    @property
+    def _ended(self) -> bool:
+        return self.bracket.closed or self._settings.deadline.expired
 
     def solve(self) -> str:
         """Close the bracket; return the stop reason."""
@@ -266,12 +288,18 @@ class CertifiedProgram:
         sides = [block.side for block in self._problem.sets if block.side]
         try:
             with few_threads(sides, self._problem.m):
-                reduced = has_exposing_row(self._problem) and self._solve_on_face(deep=False)
-                if not bracket.closed and (self._dual_needed or not reduced):
-                    claim = self._run(ProofListener(bracket, self._family))
-                if not (bracket.closed or deadline.expired):
-                    if self._no_interior and not reduced:
-                        self._solve_on_face(deep=True)
+                if has_exposing_row(self._problem):
+                    self._solve_on_face(deep=False)
+                if not bracket.closed and (self._dual_needed or not self._reduced):
+                    listener = ProofListener(bracket, self._family, self._reduce_from)
+                    claim = self._run(listener)
+                    if not self._ended and converges_to_ray(claim) and self._has_no_optimum():
+                        return str(claim.stop)
+                    if not self._ended and (self._dual_needed or not self._reduced):
+                        self._prove_last(claim, listener)
+                if not self._ended:
+                    if not self._reduced and self._no_interior:
+                        self._solve_on_face(self.feasibility.check.chain)
                     self._solve_in_multiprecision()
         except LimitError as error:
             return str(error)
@@ -284,26 +312,35 @@ class CertifiedProgram:
         return f"{claim.stop}; {WIDE}"
 
     def _run(self, listener: ProofListener) -> Claim:
-        """Maximise with the backend, then prove what is still open from its last iterates."""
-        settings, problem = self._settings, self._problem
+        """Maximise with the backend."""
+        settings = self._settings
         started = settings.deadline.elapsed
-        inquiry = Inquiry(problem, deadline=settings.deadline, wanted="margin", listener=listener)
+        inquiry = Inquiry(self._problem, deadline=settings.deadline, wanted="margin", listener=listener)
         try:
             with limited(inquiry.limit):
                 claim = dispatch_program(settings.backend, self._program, inquiry)
         except LimitError as error:
             claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
         self._first_seconds = settings.deadline.elapsed - started
+        return claim
+
+    def _reduce_from(self, direction: FloatArray) -> bool:
+        """Look for a face exposed by a direction in which multipliers grow; whether to stop the backend."""
         with suppress(LimitError):
-            if not self.bracket.closed:
-                listener.offer(claim.point, claim.certificate)
+            if not self._reduced:
+                self._solve_on_face(start=direction)
+        return self._reduced and not self._dual_needed
+
+    def _prove_last(self, claim: Claim, listener: ProofListener) -> None:
+        """Prove what is still open from the last iterates."""
+        with suppress(LimitError):
+            listener.offer(claim.point, claim.certificate)
             # The best iterate of a backend is the one of least relative gap, which tells nothing at zero.
             if not self.bracket.closed and listener.last is not None:
                 listener.offer(*listener.last)
                 self._combine(listener.last, listener.interior)
             elif not self.bracket.closed and claim.point is not None and claim.certificate is not None:
                 self._combine((claim.point, claim.certificate), listener.interior)
-        return claim
 
     def _combine(self, found: Evidence, interior: list[Evidence]) -> None:
         """Prove ends that are not close from convex combinations with strictly feasible evidence."""
@@ -317,16 +354,38 @@ class CertifiedProgram:
         if not value - bracket.lower <= width and (point := self._interior_point) is not None:
             self._combine_points(found[0], point, value, width)
         for _, inner_y in interior:
-            for y in combined_multipliers(self._program, found[1], inner_y):
-                if bracket.upper - value <= width:
-                    return
-                bracket.offer_multipliers(y)
+            self._combine_multipliers(found[1], inner_y, value, width)
+        if not bracket.upper - value <= width and (y := self._interior_multipliers) is not None:
+            self._combine_multipliers(found[1], y, value, width)
 
     def _combine_points(self, found: Point, interior: Point, value: float, width: float) -> None:
         for point in combined_points(self._problem, found, interior):
             self.bracket.offer_point(point)
             if value - self.bracket.lower <= width:
                 return
+
+    def _combine_multipliers(
+        self, found: FloatArray, interior: FloatArray, value: float, width: float
+    ) -> None:
+        for y in combined_multipliers(self._program, found, interior):
+            if self.bracket.upper - value <= width:
+                return
+            self.bracket.offer_multipliers(y)
+
+    @cached_property
+    def _interior_multipliers(self) -> FloatArray | None:
+        """Multipliers with a positive definite dual slack: a point of the LMIs ``-(c + A*y) >= 0``."""
+        problem = self._problem
+        cones = all(block.cone and not block.free for block in problem.sets)
+        if not (problem.m and cones and problem.equality.all()):
+            return None
+        lmis = [
+            LMI(block, -c, [rows])
+            for (_, block, rows), c in zip(problem.blocks(), self._program.objective, strict=True)
+        ]
+        dual = FeasibilityProblem([Free(problem.m)], [None], [], [], lmis=lmis)
+        found = solve(dual, self._settings.solver, time_limit=self._interior_seconds, rigorous=True)
+        return None if found.verdict is not Verdict.FEASIBLE or found.point is None else -found.point[0]
 
     @property
     def _interior_point(self) -> Point | None:
@@ -342,16 +401,22 @@ class CertifiedProgram:
     @cached_property
     def feasibility(self) -> Result:
         """Result of the feasibility problem without the objective."""
-        deadline = self._settings.deadline
-        limit = min(INTERIOR_TIME_SHARE * deadline.left, INTERIOR_TIME_FACTOR * (self._first_seconds + 1.0))
-        return solve(self._problem, self._settings.solver, time_limit=max(limit, 1e-3), rigorous=True)
+        return solve(self._problem, self._settings.solver, time_limit=self._interior_seconds, rigorous=True)
 
-    def _solve_on_face(self, *, deep: bool) -> bool:
-        """Bracket the program on a smaller face; whether there is one."""
-        chain = self.feasibility.check.chain if deep else None
-        found = program_on_face(self._program, self._settings.deadline, chain, deep=deep)
+    @property
+    def _interior_seconds(self) -> float:
+        left = self._settings.deadline.left
+        limit = min(INTERIOR_TIME_SHARE * left, INTERIOR_TIME_FACTOR * (self._first_seconds + 1.0))
+        return max(limit, 1e-3)
+
+    def _solve_on_face(
+        self, chain: Chain | None = None, *, deep: bool = True, start: FloatArray | None = None
+    ) -> None:
+        """Bracket the program on a smaller face, if there is one; see :func:`program_on_face`."""
+        found = program_on_face(self._program, self._settings.deadline, chain, deep=deep, start=start)
         if found is None:
-            return False
+            return
+        self._reduced = True
         reduction, program = found
         lower, upper, point = self._bracket_maximum(program)
         if point is not None and math.isfinite(lower):
@@ -359,7 +424,6 @@ class CertifiedProgram:
         # Multipliers on a face are not multipliers of the problem; that it has no point, solve has to prove.
         if not self._dual_needed and upper > -math.inf:
             self.bracket.reduce_upper(upper, None)
-        return True
 
     def _solve_in_multiprecision(self) -> None:
         """Prove ends that doubles leave open by rational evidence, on small programs."""
@@ -380,6 +444,11 @@ class CertifiedProgram:
                 if bound is not None:
                     y = fractions_to_floats(found.multipliers)
                     bracket.reduce_upper(0.0 - rounded_down(-bound), y)
+
+
+def converges_to_ray(claim: Claim) -> bool:
+    """Whether the embedding of an interior-point method ended at a ray, so that a program has no optimum."""
+    return bool(claim.info.get("kappa", 0.0) > claim.info.get("tau", math.inf))
 
 
 # --- Convex combinations with strictly feasible evidence
@@ -438,14 +507,19 @@ def _weights(outside: float) -> Iterator[float]:
 
 
 def program_on_face(
-    program: ConicProgram, deadline: Deadline, chain: Chain | None = None, *, deep: bool = True
+    program: ConicProgram,
+    deadline: Deadline,
+    chain: Chain | None = None,
+    *,
+    deep: bool = True,
+    start: FloatArray | None = None,
 ) -> tuple[Reduction, ConicProgram] | None:
     """Return the program on the face that facial reduction finds, with the reduction; None without one.
 
     A facial reduction certificate proves in integers that all points lie on faces of the sets
     (:mod:`sdpfeas.verifier.facial_reduction`), so both bounds of the program there are bounds of this one.
     ``chain`` is such a certificate, if one is known. Unless ``deep``, only faces that single rows expose are
-    found.
+    found; with ``start`` those that multipliers near it expose as well.
     """
     problem = program.problem
     if deadline.expired or not Facial.supports(problem):
@@ -456,7 +530,8 @@ def program_on_face(
         if chain is not None:
             faces = replay(problem, chain).faces
         else:
-            *_, state = search_stages(integral_rows(problem, Reading.STORED), limit, deep=deep)
+            rows = integral_rows(problem, Reading.STORED)
+            *_, state = search_stages(rows, limit, deep=deep, start=start, auxiliary=start is None)
             if state.contradiction or not len(state.chain):
                 return None
             faces = state.faces

@@ -9,7 +9,7 @@ method, with proofs at its last iterates (:mod:`sdpfeas.drivers.certified_progra
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -399,28 +399,37 @@ def _by_programs(problem: FeasibilityProblem, terms: Point, settings: Settings) 
     deadline = settings.deadline
     with limited(deadline):
         joined = merge_opposite_columns(problem, terms)
+    without = list[Optimum]()
+
+    def has_no_optimum(feasible: Point | None = None) -> bool:
+        without.extend(_without_optimum(problem, terms, settings, feasible))
+        return bool(without)
+
     inner, inner_terms = joined.problem, joined.terms(terms)
     with limited(deadline):
-        found = (_dual_of_lmis if has_only_lmis(inner) else _slack_form)(inner, inner_terms, settings)
-    bracket, y = found.bracket, found.multipliers
+        make = _dual_of_lmis if has_only_lmis(inner) else _slack_form
+        found = make(inner, inner_terms, settings, has_no_optimum)
+    bracket = found.bracket
     feasible = None if found.point is None else joined.point(found.point)
-    if not (bracket.closed or deadline.expired or math.isfinite(bracket.lower)) and settings.automatic:
-        whole = solve(problem, settings.solver, time_limit=deadline.limit, rigorous=True)
+    if not (without or deadline.expired) and (math.isinf(bracket.lower) or math.isinf(bracket.upper)):
+        has_no_optimum(feasible)
+    if without:
+        return without[0]
+    evidence = feasible, found.multipliers, "max", bracket.closed, CLOSED if bracket.closed else found.reason
+    return Optimum(bracket.lower, bracket.upper, *evidence, deadline.elapsed)
+
+
+def _without_optimum(
+    problem: FeasibilityProblem, terms: Point, settings: Settings, feasible: Point | None
+) -> Iterator[Optimum]:
+    """Yield the answer if a problem is proved to be infeasible, or its objective to be unbounded."""
+    if feasible is None and settings.automatic:
+        whole = solve(problem, settings.solver, time_limit=settings.deadline.limit, rigorous=True)
         if whole.check.verdict is Verdict.INFEASIBLE:
-            return _infeasible(whole, deadline)
+            yield _infeasible(whole, settings.deadline)
         feasible = whole.point if whole.check.verdict is Verdict.FEASIBLE else None
-    if not math.isfinite(bracket.upper) and feasible is not None and _has_ray(problem, terms, settings):
-        return _unbounded(feasible, deadline)
-    return Optimum(
-        bracket.lower,
-        bracket.upper,
-        feasible,
-        y,
-        "max",
-        bracket.closed,
-        CLOSED if bracket.closed else found.reason,
-        deadline.elapsed,
-    )
+    if feasible is not None and _has_ray(problem, terms, settings):
+        yield _unbounded(feasible, settings.deadline)
 
 
 @dataclass(frozen=True)
@@ -433,12 +442,15 @@ class _Found:
     reason: str
 
 
-def _slack_form(problem: FeasibilityProblem, terms: Point, settings: Settings) -> _Found:
+def _slack_form(
+    problem: FeasibilityProblem, terms: Point, settings: Settings, has_no_optimum: Callable[[], bool]
+) -> _Found:
     """Bracket ``max <terms, X>`` over the slack form of a problem."""
     slacks = problem.slack_form
     more = (np.zeros(block.shape) for block in slacks.problem.sets[len(problem.sets) :])
     independent = _independent(slacks.problem, True, settings.deadline)
-    certified = _certified(ConicProgram(independent.problem, (*terms, *more)), settings, dual_needed=False)
+    program = ConicProgram(independent.problem, (*terms, *more))
+    certified = _certified(program, settings, has_no_optimum, dual_needed=False)
     reason = certified.solve()
     bracket = certified.bracket
     point, y = bracket.point, bracket.certificate
@@ -450,7 +462,9 @@ def _slack_form(problem: FeasibilityProblem, terms: Point, settings: Settings) -
     )
 
 
-def _dual_of_lmis(problem: FeasibilityProblem, terms: Point, settings: Settings) -> _Found:
+def _dual_of_lmis(
+    problem: FeasibilityProblem, terms: Point, settings: Settings, has_no_optimum: Callable[[], bool]
+) -> _Found:
     """Bracket ``max c'x`` over LMIs ``F(x) = F_0 + sum_i x_i F_i`` in free variables by the dual program.
 
     The dual maximises ``<-F_0, Y>`` over ``Y`` in the cones with ``<F_i, Y> = -c_i``. By weak duality
@@ -461,7 +475,8 @@ def _dual_of_lmis(problem: FeasibilityProblem, terms: Point, settings: Settings)
     dual = FeasibilityProblem([lmi.set for lmi in problem.lmis], _dual_rows(problem), right, right)
     independent = _independent(dual, True, settings.deadline)
     objective = tuple(-lmi.constant for lmi in problem.lmis)
-    certified = _certified(ConicProgram(independent.problem, objective), settings, dual_needed=True)
+    program = ConicProgram(independent.problem, objective)
+    certified = _certified(program, settings, has_no_optimum, dual_needed=True)
     reason = certified.solve()
     own, y = certified.bracket, certified.bracket.certificate
     bracket = Bracket(own.family, own.tol, own.absolute_tol, 0.0 - own.upper, 0.0 - own.lower)
@@ -489,7 +504,9 @@ def _dual_rows(problem: FeasibilityProblem) -> list[Any]:
     return out
 
 
-def _certified(program: ConicProgram, settings: Settings, *, dual_needed: bool) -> CertifiedProgram:
+def _certified(
+    program: ConicProgram, settings: Settings, has_no_optimum: Callable[[], bool], *, dual_needed: bool
+) -> CertifiedProgram:
     """Return the certified program for these settings."""
     # On a face only the lower end counts then, and multipliers of the whole problem are less accurate.
     inner = replace(settings, tol=FACE_TOLERANCE_SHARE * settings.tol) if dual_needed else settings
@@ -500,7 +517,7 @@ def _certified(program: ConicProgram, settings: Settings, *, dual_needed: bool) 
 
     if not settings.backend.maximises:
         raise BackendError(f"backend {settings.backend.name!r} takes no objective")
-    return CertifiedProgram(program, settings, bracket_maximum, dual_needed)
+    return CertifiedProgram(program, settings, bracket_maximum, has_no_optimum, dual_needed)
 
 
 def _independent(problem: FeasibilityProblem, wanted: bool, deadline: Deadline) -> DropRedundantRows:

@@ -217,8 +217,10 @@ class CorrectionSystem:
 
     def correction_upper(self, residual: FloatArray) -> float:
         """Bound the least-norm correction, in units of the weights, for residuals of absolute value up to
-        ``residual``.
+        ``residual``; infinity without a block that can move.
         """
+        if not self.parts:
+            return math.inf
         off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
         return self._gram.shortest_upper(np.concatenate([residual, off]))
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sdplib_like
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -595,3 +596,38 @@ def test_parts_that_do_not_touch_are_bracketed_apart() -> None:
     none = sf.optimum(empty, [off, np.zeros(1)], time_limit=10.0)
     assert none.infeasible is not None
     assert none.upper == -INF
+
+
+#: No strictly feasible point on the primal side (qap), and thin interiors of the dual (buck).
+STRUCTURES = {
+    "qap": lambda path: sdplib_like.assignment(path, 5),
+    "buck": lambda path: sdplib_like.structure(path, 4, 3, "buck", (1.0, 0.5)),
+    "truss": sdplib_like.truss_loads,
+}
+
+
+@pytest.mark.parametrize(("name", "side"), [("qap", "primal"), ("buck", "lmi"), ("truss", "lmi")])
+def test_structures_of_public_collections_close(tmp_path: Path, name: str, side: Any) -> None:
+    problem, objective = sf.read_problem(STRUCTURES[name](tmp_path / "p.dat-s"), side)
+    assert objective is not None
+    found = sf.optimum(problem, objective, 1e-6, time_limit=100)
+    assert found.converged, found
+
+
+@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.parametrize("feasible", [False, True])
+def test_rays_are_recognised_before_other_proofs_are_tried(feasible: bool, sense: Any) -> None:
+    """Random dense data, as in infd and infp of SDPLIB; in multiprecision arithmetic they take a minute."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(10, 30, 30))
+    rows = rows + np.swapaxes(rows, 1, 2)
+    inner = np.eye(30) * 0.1
+    right = np.array([float(np.sum(row * inner)) for row in rows])
+    if not feasible:  # <definite, X> = -1 contradicts X >= 0
+        rows[0] = np.eye(30) + 0.1 * np.diag(rng.random(30))
+        right[0] = -1.0
+    problem = sf.FeasibilityProblem([sf.PSD(30)], [rows], right, right)
+    terms = rng.normal(size=(30, 30))
+    found = sf.optimum(problem, sf.Objective((terms + terms.T,), sense), 1e-6, time_limit=20)
+    assert found.unbounded is feasible, found
+    assert (found.infeasible is None) is feasible

@@ -17,6 +17,7 @@ from sdpfeas.families import planted
 from sdpfeas.numerics.linalg import random_orthogonal, symmetrize
 from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense, LowRank, Rows
+from sdpfeas.verifier.equality_correction import CorrectionSystem
 from sdpfeas.verifier.gram import ENTRY_ROUNDINGS, ScaledGram, SparseGram
 from sdpfeas.verifier.point_metric import (
     CongruenceBlock,
@@ -360,3 +361,8 @@ def test_sparse_vectors_that_are_dependent_or_no_numbers_are_told() -> None:
         for gram in (SparseGram(wrong, power), SparseGram(wrong, power).factorable()):
             assert gram.smallest_lower == 0.0
             assert gram.shortest_upper(np.ones(2)) == math.inf
+
+
+def test_without_a_block_that_can_move_no_residual_is_corrected() -> None:
+    """A point on the boundary of every set leaves nothing to move (qap10 of SDPLIB)."""
+    assert CorrectionSystem([], 3).correction_upper(np.zeros(3)) == math.inf

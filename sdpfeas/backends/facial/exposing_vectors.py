@@ -460,7 +460,7 @@ def start_coefficients(system: AuxiliarySystem, multipliers: FloatArray) -> Floa
     if not (math.isfinite(trace) and trace > slip and np.linalg.norm(coefficients @ vanishing) <= slip):
         return None
     depth = min((float(eigvalsh(matrix)[0]) for matrix in matrices), default=np.inf)
-    return coefficients / trace if min(depth, entries.min()) > MINIMAL_FACE_DEPTH * trace else None
+    return coefficients / trace if min(depth, entries.min()) > -SMALL_EIGENVALUE * trace else None
 
 
 def _orthonormal(vectors: FloatArray, vanishing: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -559,7 +559,7 @@ def _kernel_dimensions(spectra: list[FloatArray]) -> list[tuple[int, ...]]:
     """Return plausible dimensions of the kernels, those with the largest gaps first."""
     choices: list[list[tuple[float, int]]] = []
     for lam in spectra:
-        floor = 1e-13
+        floor = max(1e-13, -float(lam[0])) if lam.size else 1e-13  # negative eigenvalues are errors
         values = np.maximum(lam, floor)
         plausible = []
         for k in range(lam.size + 1):

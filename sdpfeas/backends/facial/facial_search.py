@@ -76,12 +76,18 @@ def search(rows: IntegralRows, deadline: Deadline) -> SearchState:
 
 
 def search_stages(
-    rows: IntegralRows, deadline: Deadline, *, deep: bool = True, start: FloatArray | None = None
+    rows: IntegralRows,
+    deadline: Deadline,
+    *,
+    deep: bool = True,
+    start: FloatArray | None = None,
+    auxiliary: bool = True,
 ) -> Iterator[SearchState]:
     """Search for a facial reduction certificate.
 
     Yields the state at the end and, on problems with many rows, before and after each expensive step. Without
     ``deep`` only the sieve is used. ``start`` are multipliers that may be close to an exposing vector.
+    Without ``auxiliary`` no auxiliary problem is solved.
     """
     state = SearchState(Chain((), rows.reading), Faces.whole(rows))
     expensive = rows.problem.m > LATTICE_ROWS
@@ -92,7 +98,7 @@ def search_stages(
             if step is None and deep and any(state.faces.sizes):
                 if expensive and state.methods[-1:] == [SIEVE]:
                     yield state
-                step = _first_step(state, _expensive_candidates(system, state, deadline, start))
+                step = _first_step(state, _expensive_candidates(system, state, deadline, start, auxiliary))
         except (LimitError, OverflowError, np.linalg.LinAlgError) as error:
             state.note = f"stopped: {error}" + (f"; {state.note}" if state.note else "")
             break
@@ -122,7 +128,11 @@ def _first_step(state: SearchState, candidates: Iterator[tuple[str, np.ndarray]]
 
 
 def _expensive_candidates(
-    system: AuxiliarySystem, state: SearchState, deadline: Deadline, start: FloatArray | None
+    system: AuxiliarySystem,
+    state: SearchState,
+    deadline: Deadline,
+    start: FloatArray | None,
+    auxiliary: bool,
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yield multipliers by lattice reduction, from the start, or from the auxiliary problem."""
     # Rounded data have no short combinations, and a proof would depend on their last digits.
@@ -132,7 +142,7 @@ def _expensive_candidates(
         yield from (("short combinations of rows", weights) for weights in sieve(system))
     elif simple and start is not None and (near := start_coefficients(system, start)) is not None:
         yield from (("an interior-point method", weights) for weights in round_multipliers(system, near))
-    solution = solve_auxiliary_problem(system, deadline)
+    solution = solve_auxiliary_problem(system, deadline) if auxiliary else None
     if solution is None:
         return
     coefficients, depth = solution

@@ -160,7 +160,8 @@ class SpectralIpm(FeasibilityBackend):
             claim = optimise(system, inquiry, gap, options.max_iterations)
             final = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
             accurate = claim.info["gap"] < SPARSE_GAP_ACCEPTED
-            if claim.stop in final or accurate or not _retry_is_cheap(program.problem):
+            on_ray = claim.info["kappa"] > claim.info["tau"]
+            if claim.stop in final or accurate or on_ray or not _retry_is_cheap(program.problem):
                 return claim
         # On badly scaled data a warm start may end short of the accuracy that the listener waits for; a cold
         # start is tried then.
