@@ -20,7 +20,7 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full board paper truth docs api dist test-lowest coverage mutate clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full board sdplib paper truth docs api dist test-lowest coverage mutate clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ bench-full: $(READY) ## Run the benchmarks of docs/benchmarks.md, about an hour,
 board: $(READY) ## Run the board, about ten minutes on two idle cores; rewrites docs/board.md
 	$(BIN)/sdpfeas board benchmarks/results/board --time-limit 10 --audit-limit 20 -j 2 $(ARGS)
 	$(BIN)/python benchmarks/board_page.py benchmarks/results/board
+
+sdplib: $(READY) ## Bracket optimal values of the public files in SDPFEAS_DATA; writes docs/sdplib.md (ARGS=--fresh)
+	$(BIN)/python benchmarks/certified_optima.py -o docs/sdplib.md $(ARGS)
 
 paper: $(READY) ## Reproduce tables of the WLDA paper (ARGS='table1 --quick'; docs/paper.md)
 	$(BIN)/python -m benchmarks.paper $(ARGS)

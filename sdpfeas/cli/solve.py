@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,9 @@ SEARCH_OPTIONS = ("tol", "absolute_tol", "lower", "upper", "mode", "refine")
 #: Relative widening of a stored bracket that still counts as confirmed: machines round differently.
 BRACKET_ROUNDING = 1e-9
 
+
+#: Seconds after which a bracket is shown while it closes.
+PROGRESS_SECONDS = 2.0
 
 #: Options of ``--set`` that ``--objective`` passes to the search; the others go to the backend.
 OBJECTIVE_OPTIONS = ("tol", "absolute_tol")
@@ -249,7 +253,15 @@ def _bracket_objective(
     if objective is None:
         raise OptionError(f"{spec} holds no objective; .dat-s and .mat files do")
     search = {name: options.pop(name) for name in OBJECTIVE_OPTIONS if name in options}
-    with spinner(f"{solver.name} on {Path(spec).name} …"):
+    label = f"{solver.name} on {Path(spec).name}"
+    with spinner(f"{label} …") as status:
+
+        def show(lower: float, upper: float, gap: float) -> None:
+            if time.monotonic() >= begin + PROGRESS_SECONDS:
+                proved = f"{lower:.6g} <= {objective.sense} <= {upper:.6g} proved"
+                status.update(escape_terminal(f"{label}: {proved}, gap about {gap:.1e} …"))
+
+        begin = time.monotonic()
         found = lib.optimum(
             problem,
             objective,
@@ -257,6 +269,7 @@ def _bracket_objective(
             time_limit=time_limit,
             reading=reading,
             options=options,
+            callback=show,
             **search,
         )
     if as_json:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +54,7 @@ from sdpfeas.problem.reductions.faces import NotReduced
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.rows import Stacked, as_rows
 from sdpfeas.problem.sets import Free
-from sdpfeas.verifier.exact import rational_lower_bound, rational_upper_bound
+from sdpfeas.verifier.exact import has_round_rows, rational_lower_bound, rational_upper_bound
 from sdpfeas.verifier.facial_reduction import replay
 from sdpfeas.verifier.repair import moved_onto_rows
 from sdpfeas.verifier.results import Result
@@ -162,9 +162,11 @@ class ProofListener(Listener):
         bracket: Bracket,
         family: ProgramFamily,
         on_no_point: Callable[[FloatArray], bool],
+        watch: Watch,
     ) -> None:
         super().__init__()
-        self._bracket, self._family, self._on_no_point = bracket, family, on_no_point
+        self._bracket, self._family = bracket, family
+        self._on_no_point, self._watch = on_no_point, watch
         self._attempts, self._next = 0, ATTEMPT_SHARE
         self._lower_known = math.isfinite(bracket.lower)
         self._interior = dict[float, Evidence]()
@@ -183,6 +185,7 @@ class ProofListener(Listener):
         bracket, tolerances = self._bracket, self._estimated_tolerances(progress)
         self._interior |= {least: (point, y) for least in INTERIOR_TOLERANCES if tolerances >= least}
         self.last = point, y
+        self._watch(bracket.lower, bracket.upper, tolerances * bracket.tol)
         if tolerances <= self._next and self._attempts < MAX_ATTEMPTS:
             self._attempts += 1
             self._next = ATTEMPT_RATIO * tolerances
@@ -234,6 +237,14 @@ def value_and_width(program: ConicProgram, point: Point, bracket: Bracket) -> tu
         return value, max(relative, bracket.absolute_tol)
 
 
+#: Receives the ends proved so far, and the relative gap of the iterate as estimated.
+Watch = Callable[[float, float, float], Any]
+
+
+def _unwatched(lower: float, upper: float, gap: float) -> None:
+    """Ignore the progress."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Settings of a bracket; ``absolute_tol`` is in the units of the scaled objective."""
@@ -243,6 +254,12 @@ class Settings:
     tol: float
     absolute_tol: float
     deadline: Deadline
+    watch: Watch = _unwatched
+
+    @property
+    def unwatched(self) -> Settings:
+        """The same for a part of the problem, whose ends are not those of the whole."""
+        return replace(self, watch=_unwatched)
 
     @property
     def automatic(self) -> bool:
@@ -291,15 +308,16 @@ class CertifiedProgram:
                 if has_exposing_row(self._problem):
                     self._solve_on_face(deep=False)
                 if not bracket.closed and (self._dual_needed or not self._reduced):
-                    listener = ProofListener(bracket, self._family, self._reduce_from)
+                    listener = ProofListener(bracket, self._family, self._reduce_from, self._settings.watch)
                     claim = self._run(listener)
                     if not self._ended and converges_to_ray(claim) and self._has_no_optimum():
                         return str(claim.stop)
                     if not self._ended and (self._dual_needed or not self._reduced):
                         self._prove_last(claim, listener)
-                if not self._ended:
-                    if not self._reduced and self._no_interior:
-                        self._solve_on_face(self.feasibility.check.chain)
+                exact_faces = not self._takes_multiprecision or has_round_rows(self._problem)
+                if not self._ended and exact_faces and not self._reduced and self._no_interior:
+                    self._solve_on_face(self.feasibility.check.chain)
+                if not self._ended and self._takes_multiprecision:
                     self._solve_in_multiprecision()
         except LimitError as error:
             return str(error)
@@ -351,10 +369,12 @@ class CertifiedProgram:
         for inner, _ in interior:
             if not value - bracket.lower <= width:
                 self._combine_points(found[0], inner, value, width)
-        if not value - bracket.lower <= width and (point := self._interior_point) is not None:
-            self._combine_points(found[0], point, value, width)
         for _, inner_y in interior:
             self._combine_multipliers(found[1], inner_y, value, width)
+        if self._takes_multiprecision and not has_round_rows(self._problem):
+            return  # faces are found in rational numbers only, and these cost less than deeper evidence
+        if not value - bracket.lower <= width and (point := self._interior_point) is not None:
+            self._combine_points(found[0], point, value, width)
         if not bracket.upper - value <= width and (y := self._interior_multipliers) is not None:
             self._combine_multipliers(found[1], y, value, width)
 
@@ -425,11 +445,13 @@ class CertifiedProgram:
         if not self._dual_needed and upper > -math.inf:
             self.bracket.reduce_upper(upper, None)
 
+    @property
+    def _takes_multiprecision(self) -> bool:
+        return self._settings.automatic and fits(self._problem)
+
     def _solve_in_multiprecision(self) -> None:
         """Prove ends that doubles leave open by rational evidence, on small programs."""
         settings, bracket = self._settings, self.bracket
-        if bracket.closed or not settings.automatic or not fits(self._problem):
-            return
         with limited(settings.deadline), np.errstate(all="ignore"):
             tolerances = MULTIPRECISION_SHARE * bracket.tol, MULTIPRECISION_SHARE * bracket.absolute_tol
             backend: Any = find_solver(MULTIPRECISION).make()  # imports python-flint only now

@@ -151,6 +151,7 @@ def optimum(
     absolute_tol: float = 1e-9,
     reading: str = "stored",
     options: Mapping[str, Any] | None = None,
+    callback: Callable[[float, float, float], Any] | None = None,
 ) -> Optimum:
     """Bracket the optimal value of a linear objective over a problem, or of a cvxpy model, with proofs.
 
@@ -177,6 +178,9 @@ def optimum(
         rounded from, such as 1/30 for 0.0333333333333; see ``docs/verdicts.md``.
     options : mapping, optional
         Options of the backend.
+    callback : callable, optional
+        Called in every iteration with the ends that are proved so far, infinite at first, and with the
+        relative gap of the iterate, which is an estimate. Not called while a part or a face is bracketed.
 
     Returns
     -------
@@ -222,7 +226,14 @@ def optimum(
     require_tolerances(tol, absolute_tol)
     found_solver = find_solver(solver)
     backend = make_available(found_solver, dict(options or {}))
-    settings = Settings(found_solver, backend, tol, absolute_tol * float(factor), deadline)
+    offset = READERS[read_mode](finite_number(goal.offset, "the offset of the objective"))
+
+    def watch(low: float, high: float, gap: float) -> None:
+        if callback is not None:
+            low, high = (-high, -low) if goal.sense == "min" else (low, high)
+            callback(_round_down(low, factor, offset), 0.0 - _round_down(-high, factor, -offset), gap)
+
+    settings = Settings(found_solver, backend, tol, absolute_tol * float(factor), deadline, watch)
     try:
         found = _maximum(read.problem, terms, settings)
     except LimitError as error:
@@ -230,7 +241,6 @@ def optimum(
     low, high = found.lower, found.upper
     if goal.sense == "min":
         low, high = -high, -low
-    offset = READERS[read_mode](finite_number(goal.offset, "the offset of the objective"))
     reason, y = found.reason, found.multipliers
     # Only here are the ends those of the user: a minimum is computed as a maximum.
     missing = [name for name, end in (("lower", low), ("upper", high)) if not math.isfinite(end)]
@@ -346,7 +356,7 @@ def _sum_of_parts(
     problem: FeasibilityProblem, terms: Point, parts: list[Part], settings: Settings
 ) -> Optimum:
     """Add the brackets of parts that share no variable; parts without an objective only need a point."""
-    share = replace(settings, absolute_tol=settings.absolute_tol / len(parts))
+    share = replace(settings.unwatched, absolute_tol=settings.absolute_tol / len(parts))
     point = tuple(np.zeros(block.shape) for block in problem.sets)
     y = np.zeros(problem.multiplier_count)
     found = list[Optimum]()
@@ -476,7 +486,8 @@ def _dual_of_lmis(
     independent = _independent(dual, True, settings.deadline)
     objective = tuple(-lmi.constant for lmi in problem.lmis)
     program = ConicProgram(independent.problem, objective)
-    certified = _certified(program, settings, has_no_optimum, dual_needed=True)
+    turned = replace(settings, watch=lambda low, high, gap: settings.watch(-high, -low, gap))
+    certified = _certified(program, turned, has_no_optimum, dual_needed=True)
     reason = certified.solve()
     own, y = certified.bracket, certified.bracket.certificate
     bracket = Bracket(own.family, own.tol, own.absolute_tol, 0.0 - own.upper, 0.0 - own.lower)
@@ -509,7 +520,8 @@ def _certified(
 ) -> CertifiedProgram:
     """Return the certified program for these settings."""
     # On a face only the lower end counts then, and multipliers of the whole problem are less accurate.
-    inner = replace(settings, tol=FACE_TOLERANCE_SHARE * settings.tol) if dual_needed else settings
+    share = FACE_TOLERANCE_SHARE if dual_needed else 1.0
+    inner = replace(settings.unwatched, tol=share * settings.tol)
 
     def bracket_maximum(smaller: ConicProgram) -> tuple[float, float, Point | None]:
         found = _maximum(smaller.problem, smaller.objective, inner)

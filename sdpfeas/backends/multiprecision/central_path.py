@@ -83,6 +83,13 @@ def definite(blocks: Blocks) -> bool:
     return all(cholesky(block) is not None for block in blocks)
 
 
+def _matrix(n: int, entries: list[tuple[int, int, Any]]) -> Any:
+    matrix = flint.arb_mat(n, n)
+    for a, b, v in entries:
+        matrix[a, b] = v
+    return matrix
+
+
 class Rows:
     """The rows, right-hand side and cost of a pair, rounded to balls; the cost is the row after the last."""
 
@@ -127,25 +134,27 @@ class Rows:
         for rows, x, z in zip(self.touching, primal, inverse, strict=True):
             n = x.nrows()
             order = sorted(rows, key=lambda i: -len(rows[i]))
+            # Rows are sorted by length: long ones are multiplied out together, short ones entry by entry.
+            long, rest = 0, sum(len(entries) for entries in rows.values())
+            while long < len(order) and len(rows[order[long]]) * rest > n**3:
+                rest -= len(rows[order[long]])
+                long += 1
+            images = [(x * _matrix(n, rows[j]) * z).entries() for j in order[:long]]
+            if images:
+                flat = flint.arb_mat(len(order), n * n)
+                for place, i in enumerate(order):
+                    for a, b, v in rows[i]:
+                        flat[place, n * a + b] = v
+                products = (flat * flint.arb_mat(images).transpose()).table()
+                for place, i in enumerate(order):
+                    for j, value in zip(order[: min(place + 1, long)], products[place], strict=False):
+                        total[i][j] += value
+                        total[j][i] = total[i][j]
             xs, zs = x.table(), z.table()
-            rest = sum(len(entries) for entries in rows.values())
-            for place, j in enumerate(order):
-                # Rows are sorted by length: a long one is multiplied out, a short one entry by entry.
-                if 2 * len(rows[j]) * rest > 2 * n**3:
-                    matrix = flint.arb_mat(n, n)
-                    for a, b, v in rows[j]:
-                        matrix[a, b] = v
-                    image = (x * matrix * z).table()
-                    for i in order[place:]:
-                        total[i][j] += sum((v * image[a][b] for a, b, v in rows[i]), flint.arb(0))
-                else:
-                    for i in order[place:]:
-                        for a, b, v in rows[i]:
-                            total[i][j] += v * sum(
-                                (w * xs[a][c] * zs[d][b] for c, d, w in rows[j]), flint.arb(0)
-                            )
-                rest -= len(rows[j])
-                for i in order[place + 1 :]:
+            for place, j in enumerate(order[long:], start=long):
+                for i in order[place:]:
+                    for a, b, v in rows[i]:
+                        total[i][j] += v * sum((w * xs[a][c] * zs[d][b] for c, d, w in rows[j]), flint.arb(0))
                     total[j][i] = total[i][j]
         return flint.arb_mat(total).mid()
 
