@@ -24,7 +24,7 @@ from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier import decide
+from sdpfeas.verifier import decide, verify
 from sdpfeas.verifier.conflicts import Conflict, Relaxation, conflicts, shares
 from sdpfeas.verifier.outcome import Proof
 from sdpfeas.verifier.results import Check, find_row
@@ -37,6 +37,13 @@ FIRST_SUBSET, SUBSET_GROWTH = 2, 4
 
 #: Shares of the heaviest constraint below which all others are dropped, if the rest is still proved.
 LIGHT_SHARES = (1e-2, 1e-4, 1e-6)
+
+#: Denominators of simple ratios of multipliers, tried for up to so many constraints.
+RATIO_DENOMINATORS = (1.0, 3.0, 10.0)
+MAX_SIMPLE = 8
+
+#: Seconds for a part, and more for each of its constraints: most parts that are tried are feasible.
+PART_SECONDS, CONSTRAINT_SECONDS = 1.0, 2e-3
 
 #: Maps some constraints to multipliers that prove them infeasible; None without a proof.
 Ask = Callable[[Sequence[int], Deadline], "FloatArray | None"]
@@ -233,8 +240,29 @@ class InfeasibilityAnalysis(ABC):
         part = self.part(subset)
         if part is None:
             return None
-        check = solve(part.problem, time_limit=deadline.limit, **self._judged).check
+        found = self._with_simple_ratios(part, len(subset))
+        if found is not None:
+            return found
+        limit = min(PART_SECONDS + CONSTRAINT_SECONDS * len(subset), max(deadline.left, 1e-3))
+        check = solve(part.problem, time_limit=limit, **self._judged).check
         return infeasibility_multipliers(check, farkas_certificate(check), part.lift)
+
+    def _with_simple_ratios(self, part: Part, count: int) -> FloatArray | None:
+        """Return multipliers in simple ratios, as of two opposite rows, if they prove a part infeasible.
+
+        On free variables they have to cancel exactly, which those of a solver rarely do for so few rows.
+        """
+        y = self.multipliers() if count <= MAX_SIMPLE and not part.problem.sides else None
+        if y is None:
+            return None
+        y = part.restrict(y)
+        for denominator in RATIO_DENOMINATORS:
+            ratios = np.rint(denominator * y / (float(np.max(np.abs(y), initial=0.0)) or 1.0))
+            claim, reading = Claim(certificate=ratios), str(self.check.reading)
+            check = verify(part.problem, claim, exact=True, reading=reading, repair=False)
+            if check.verdict is Verdict.INFEASIBLE:
+                return part.lift(ratios)
+        return None
 
     @cached_property
     def _heavy(self) -> FloatArray | None:
