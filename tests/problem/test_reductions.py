@@ -149,3 +149,24 @@ def test_units_that_differ_are_made_alike(bounds: tuple[float, float], entry: fl
     found = sf.solve(problem, rigorous=True)
     assert found.verdict is sf.Verdict.FEASIBLE
     assert str(found.reading) == "stored"
+
+
+@pytest.mark.parametrize(
+    ("other", "value", "bound", "fixed"),
+    [
+        ([0.0, 1.0], 1.5e17, 0.0, True),
+        ([1e-20, 1.0], 1.5e17, 0.0, False),  # another entry, too small for the norm of the row
+        ([0.0, 1.0], 1.5e17, 1e16, False),  # an inequality
+        ([0.0, 1.0], 5e-324, 0.0, False),  # a value that underflows
+    ],
+)
+def test_presolve_fixes_a_scalar_of_one_equation(
+    other: list[float], value: float, bound: float, fixed: bool
+) -> None:
+    rows = [np.array([[3.0], [0.0]]), np.array(other)[:, None]]
+    problem = FeasibilityProblem([sf.Free(1), sf.Nonneg(1)], rows, [value - bound, 1.0], [value, 2.0])
+    small = presolve(problem)
+    assert (len(small.problem.sets) == 1) is fixed
+    if fixed:
+        assert np.array_equal(small.point((np.ones(1),))[0], [value / 3.0])
+        assert np.array_equal(small.multipliers(np.ones(1)), [0.0, 1.0])

@@ -1,4 +1,4 @@
-"""Presolve: remove empty rows and boxes without interior, merge split free variables.
+"""Presolve: remove empty rows, boxes without interior and fixed free variables, merge split free variables.
 
 Two entries ``x, z`` of a Nonneg block with opposite columns in all rows and in the objective only matter by
 their difference: ``x, z >= 0`` → ``x - z in Free(1)``.
@@ -57,10 +57,12 @@ class Presolve(Reduction):
 
 
 def presolve(problem: FeasibilityProblem) -> Presolve:
-    """Fix boxes that contain a single matrix, and drop rows without coefficients or without bounds."""
+    """Fix boxes of one matrix and scalars that one row fixes; drop rows without coefficients or bounds."""
     require_no_lmis(problem, "presolve")
-    fixed = tuple(block.interior_point() for block in problem.sets)
-    blocks = tuple(b for b, block in enumerate(problem.sets) if not block.single)
+    values = _fixed_scalars(problem)
+    pairs = zip(problem.sets, values, strict=True)
+    fixed = tuple(block.interior_point() if value is None else value for block, value in pairs)
+    blocks = tuple(b for b, block in enumerate(problem.sets) if not block.single and values[b] is None)
     shift = np.zeros(problem.m)
     norms = np.zeros(problem.m)
     for b, rows in enumerate(problem.rows):
@@ -90,6 +92,23 @@ def presolve(problem: FeasibilityProblem) -> Presolve:
         left = [r.select(keep) for r in left]
     smaller = FeasibilityProblem([problem.sets[b] for b in blocks], left, lower[keep], upper[keep])
     return Presolve(problem, smaller, None, keep, blocks, fixed)
+
+
+def _fixed_scalars(problem: FeasibilityProblem) -> list[FloatArray | None]:
+    """Return the values of the Free(1) blocks that are used by one equation only, without other entries.
+
+    Such a value may be so large that all other blocks of a point are below its rounding errors.
+    """
+    out: list[FloatArray | None] = [None] * len(problem.sets)
+    for b, block, rows in problem.blocks():
+        if block.free and block.n == 1 and not rows.empty:
+            used = np.flatnonzero(problem.block_norms[b])
+            if used.size == 1 and np.count_nonzero(problem.block_norms[:, used]) == 1:
+                factor = float(rows.select(used).apply(np.ones(1))[0])
+                lower, upper = float(problem.lower[used[0]]), float(problem.upper[used[0]])
+                if lower == upper == factor * (lower / factor):
+                    out[b] = np.array([lower / factor])
+    return out
 
 
 # --- split free variables; unless they are merged, the dual has no strictly feasible point
