@@ -22,6 +22,7 @@ from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.bounded_variables import WithoutBound
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.split import split_components
 from sdpfeas.problem.reductions.variable_scaling import scale_variables
@@ -31,6 +32,12 @@ __all__ = ["Auto", "AutoOptions"]
 #: Largest number of entries of all blocks for which variables are rescaled before a backend runs. Larger
 #: problems lose iterations by it (``benchmarks/bench_sdplib.py``).
 RESCALED_ENTRIES = 400
+
+#: Bound of the variables with which a problem is tried if nothing is proved without one.
+TRIED_BOUND = 1e6
+
+#: Most seconds for that, besides at most as many as everything before took.
+BOUND_SECONDS = 10.0
 
 #: Name of our interior-point method.
 IPM = "spectral-ipm"
@@ -92,7 +99,22 @@ class Auto(FeasibilityBackend):
     Options = AutoOptions
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Search for a point or a certificate; see :meth:`FeasibilityBackend.solve`."""
+        """Search for a point or a certificate; see :meth:`FeasibilityBackend.solve`.
+
+        If nothing is proved, a bound of the variables is added, or removed if the problem states one. Large
+        bounds make problems ill-conditioned, and without a bound some have no robust certificate.
+        """
+        claim = self._solve_reduced(problem, inquiry)
+        if inquiry.finished or inquiry.deadline.expired or inquiry.excluded_radius >= TRIED_BOUND:
+            return claim
+        other = problem.bounded(TRIED_BOUND).bound if problem.bound is None else WithoutBound(problem.bound)
+        if other is not None:
+            seconds = min(inquiry.deadline.elapsed, BOUND_SECONDS)
+            found = self._solve_reduced(other.problem, inquiry.within(seconds).through(other)).back(other)
+            inquiry.offer(found.point, found.certificate)
+        return claim
+
+    def _solve_reduced(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         pairs = meeting_pairs(problem)
         if pairs.certificate is not None and inquiry.offer(None, pairs.certificate):
             status = "two rows contradict each other"

@@ -330,6 +330,11 @@ class Inquiry:
         granted = self._proofs.granted
         return self._proofs.undecided() if granted is None else granted
 
+    @property
+    def excluded_radius(self) -> float:
+        """The largest norm up to which the latest multipliers rule out every point."""
+        return self._proofs.undecided().excluded_radius
+
     # ------------------------------------------------------------ views
 
     def within(self, seconds: float | None) -> Inquiry:

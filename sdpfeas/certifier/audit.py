@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.certifier.certify import Evidence, certify, contradiction, prove_with
+from sdpfeas.certifier.certify import Evidence, certify, contradiction, prove_with, stated_problem
 from sdpfeas.errors import NotProved
 from sdpfeas.numerics.exact_arithmetic import as_reading
 from sdpfeas.numerics.floating_point_environment import require_ieee
@@ -48,6 +48,7 @@ def audit(problem: FeasibilityProblem, answer: Any, reading: str = "stored") -> 
     The reading is part of the question: an answer about other numbers is not confirmed.
     """
     require_ieee()
+    problem = stated_problem(problem, answer)
     finding, proved, found = _audit(problem, answer, str(as_reading(reading)))
     about = "" if reading == "stored" else f", about the numbers as {reading}"
     reason, evidence = (found, None) if isinstance(found, str) else (found.statement, found)

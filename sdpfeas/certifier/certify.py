@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -118,7 +118,25 @@ def certify(answer: Any, problem: FeasibilityProblem | None = None) -> Evidence:
     'feasible'
     """
     answer = getattr(answer, "check", answer)
-    problem = answer.problem if problem is None else problem
+    problem = answer.problem if problem is None else stated_problem(problem, answer)
+    made = _certify(problem, answer)
+    if problem.bound is None:
+        return made
+    return replace(made, statement=f"{made.statement}; it asks for points within {problem.bound}")
+
+
+def stated_problem(problem: FeasibilityProblem, answer: Any) -> FeasibilityProblem:
+    """Return the problem that an answer is about: the given one, with the rows of the bound of the answer."""
+    bound = getattr(answer, "bound", None)
+    if bound is None:
+        return problem
+    known = answer.problem_hash if hasattr(answer, "problem_hash") else answer.problem.content_hash
+    if problem.content_hash == known:
+        return problem
+    return problem.bounded(bound)
+
+
+def _certify(problem: FeasibilityProblem, answer: Any) -> Evidence:
     verdict, reading = str(answer.verdict), str(answer.reading)
     reason = NotProved("there is no evidence in the answer")
     chain, rational = answer.chain, answer.rational

@@ -27,7 +27,7 @@ from sdpfeas.cli.console import (
     verdict_text,
 )
 from sdpfeas.cli.inputs import is_problem_file, load_member, named_solver
-from sdpfeas.errors import ClaimError, OptionError
+from sdpfeas.errors import ClaimError, OptionError, SdpfeasError
 from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import writing
 
@@ -48,6 +48,10 @@ Reading = Annotated[
         help="Data of the verdict: the binary64 numbers (stored), or the decimals and fractions they were "
         "rounded from (written)."
     ),
+]
+Bound = Annotated[
+    float | None,
+    typer.Option("--bound", help="Points with a larger norm do not interest: add rows that bound them."),
 ]
 Member = Annotated[
     list[str] | None,
@@ -126,6 +130,7 @@ def solve(
     memory_limit: Annotated[
         str | None, typer.Option("--memory-limit", help="With --isolate, memory of the child, such as 4G.")
     ] = None,
+    bound: Bound = None,
     objective: Annotated[
         bool, typer.Option("--objective", help="Bracket the optimal value of the file's objective.")
     ] = False,
@@ -157,13 +162,15 @@ def solve(
     if objective:
         undecided = EXIT_CODES[lib.Verdict.UNDECIDED] if exit_code else None
         settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
-        _bracket_objective(problem, side, chosen, settings, time_limit, as_json, undecided, reading)
+        _bracket_objective(problem, side, chosen, settings, time_limit, as_json, undecided, reading, bound)
         return
     built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     if not isinstance(built, lib.FeasibilityProblem):
         if delta is None:
             settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
-            _bisect(built, label, chosen, settings, time_limit, output, as_json, exit_code)
+            if bound is not None and output is not None:
+                raise OptionError("a bracket within a bound is not written to a file: drop --bound or -o")
+            _bisect(built, label, chosen, settings, time_limit, output, as_json, exit_code, bound)
             return
         built = built.at(delta)
     if tol is not None:
@@ -177,6 +184,7 @@ def solve(
             reading=reading,
             isolate=isolate,
             memory_limit=memory_limit,
+            bound=bound,
             options=parse_pairs(options),
         )
     if output is not None:
@@ -211,10 +219,11 @@ def _bisect(
     output: Path | None,
     as_json: bool,
     exit_code: bool,
+    bound: float | None,
 ) -> None:
     with spinner(f"{solver.name} on {label} …"):
         search = {name: options.pop(name) for name in SEARCH_OPTIONS if name in options}
-        bracket = lib.bisect(family, solver, time_limit=time_limit, options=options, **search)
+        bracket = lib.bisect(family, solver, time_limit=time_limit, bound=bound, options=options, **search)
     if output is not None:
         ends = (bracket.lower, bracket.point), (bracket.upper, bracket.certificate)
         packed = lib.pack_bracket(lib.SavedBracket.of(family, *ends, backend=solver.kind.name))
@@ -223,11 +232,11 @@ def _bisect(
     steps = len(bracket.history)
     if as_json:
         facts = {"lower": bracket.lower, "upper": bracket.upper, "converged": bracket.converged}
-        print_json({"problem": label, **facts, "reason": bracket.reason, "steps": steps})
+        print_json({"problem": label, **facts, "bound": bound, "reason": bracket.reason, "steps": steps})
     else:
-        out().print(
-            f"[bold]{escape_terminal(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}"
-        )
+        within = "" if bound is None else f" within the bound {bound:g}"
+        shown = f"{bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}{within}"
+        out().print(f"[bold]{escape_terminal(label)}[/]: {shown}")
         asked = f"{steps} solves by {escape_terminal(solver.name)}" if steps else "no solver called"
         out().print(f"{asked}: {escape_terminal(bracket.reason)}")
         if output is not None:
@@ -245,6 +254,7 @@ def _bracket_objective(
     as_json: bool,
     undecided: int | None,
     reading: str = "stored",
+    bound: float | None = None,
 ) -> None:
     """Print the proven bracket of the optimal value; exit with ``undecided`` if it is too wide."""
     if not is_problem_file(spec):
@@ -268,19 +278,21 @@ def _bracket_objective(
             solver=solver,
             time_limit=time_limit,
             reading=reading,
+            bound=bound,
             options=options,
             callback=show,
             **search,
         )
     if as_json:
         facts: dict[str, Any] = {"lower": found.lower, "upper": found.upper, "converged": found.converged}
-        facts["reading"] = str(found.reading)
+        facts["reading"], facts["bound"] = str(found.reading), bound
         facts["infeasible"], facts["unbounded"] = found.infeasible is not None, found.unbounded
         print_json({"problem": spec, "sense": found.sense, **facts, "reason": found.reason})
     elif found.infeasible is not None:
         out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {escape_terminal(found.reason)}")
     else:
         ends = f"{found.lower:.10g} <= {found.sense} <= {found.upper:.10g}"
+        ends += "" if bound is None else f" within the bound {bound:g}"
         ends += "" if found.reading == "stored" else f", numbers as {found.reading}"
         out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {ends}")
         out().print(f"{found.proved_ends}; {escape_terminal(found.reason)}")
@@ -326,8 +338,7 @@ def verify(
         _verify_study(asked, result, rigorous, reading, as_json)
         return
     saved = lib.load_result(result)
-    if saved.problem_hash != asked.content_hash:
-        raise ClaimError(f"{result} answers another problem: its content hash differs from that of {problem}")
+    asked = _problem_of(saved, asked, result)
     if exact:
         check = lib.verify(asked, saved.claim, exact=True, reading=reading)
     else:
@@ -349,6 +360,14 @@ def verify(
         raise typer.Exit(EXIT_CODES[check.verdict])
 
 
+def _problem_of(saved: lib.SavedResult, asked: lib.FeasibilityProblem, path: Path) -> lib.FeasibilityProblem:
+    """Return the problem that a stored answer is about, with its bound; an error if it is another one."""
+    try:
+        return saved.about(asked)
+    except SdpfeasError as error:
+        raise ClaimError(f"{path}: {error}") from None
+
+
 def _kept_evidence(asked: lib.FeasibilityProblem | lib.ParametricFamily, path: Path) -> list[dict[str, Any]]:
     """The evidence that a study holds about a problem."""
     with lib.Store(path, readonly=True) as study:
@@ -363,7 +382,8 @@ def _verify_study(
 ) -> None:
     found = []
     for row in _kept_evidence(asked, path):
-        check = lib.decide(asked, lib.unpack_result(row["data"]).claim, rigorous=rigorous, reading=reading)
+        saved = lib.unpack_result(row["data"])
+        check = lib.decide(saved.about(asked), saved.claim, rigorous=rigorous, reading=reading)
         facts = {"stored": row["verdict"], "verdict": check.verdict.value, "proof": check.proof}
         holds = check.verdict == row["verdict"]
         found.append({"solver": row["solver"], "seed": row["seed"], **facts, "holds": holds})
@@ -446,7 +466,8 @@ def audit(
         print_json(found)
     for entry in [] if as_json else found:
         style = FINDING_STYLES[entry["finding"]]
-        claimed = f"{entry['verdict'].upper()} ({entry['proof'] or 'no'} proof)"
+        within = f" within {entry['within']}" if entry["within"] else ""
+        claimed = f"{entry['verdict'].upper()}{within} ({entry['proof'] or 'no'} proof)"
         out().print(
             f"[{style}]{entry['finding'].upper()}[/] {escape_terminal(entry['about'])}: "
             f"{escape_terminal(claimed)}, numbers as {reading}"
@@ -535,9 +556,7 @@ def _stored_answers(
                 yield name, asked, replace(lib.unpack_result(row["data"]), verdict=row["verdict"])
     elif isinstance(asked, lib.FeasibilityProblem):
         saved = lib.load_result(path)
-        if saved.problem_hash != asked.content_hash:
-            raise ClaimError(f"{path} answers another problem: its content hash differs from that of {label}")
-        yield label, asked, saved
+        yield label, _problem_of(saved, asked, path), saved
     else:
         yield from _audited_ends(asked, label, lib.load_bracket(path))
 
@@ -568,6 +587,7 @@ def _finding(
     return {
         "about": label,
         "verdict": saved.verdict,
+        "within": None if problem.bound is None else str(problem.bound),
         "proof": saved.proof,
         "finding": found.finding,
         "proved": found.proved,
@@ -580,7 +600,9 @@ def _describe_check(check: lib.Check) -> dict[str, Any]:
     """Summarise a check as plain data, without its evidence."""
     return {
         "verdict": check.verdict,
+        "within": None if check.problem.bound is None else str(check.problem.bound),
         "proof": check.proof,
+        "radius": check.radius,
         "margin": check.margin,
         "reason": check.reason,
         "reading": check.reading,

@@ -348,6 +348,11 @@ class Blocks:
         """Mask of the rows of the canonical form that have a multiplier of their own."""
         return self.places() >= 0
 
+    def row_places(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows of the problem that are rows of the canonical form; cones are left out."""
+        place = np.cumsum(self._kept) - 1
+        return np.sort(place[rows[self._kept[rows]]])
+
     @property
     def free_columns(self) -> np.ndarray:
         """Columns of the canonical form that are in no cone."""

@@ -23,6 +23,7 @@ from sdpfeas.backends.registry import Solver
 from sdpfeas.claims import Claim, Verdict
 from sdpfeas.cvxpy_models import CvxpyForm, convert
 from sdpfeas.cvxpy_models.blocks import Blocks
+from sdpfeas.cvxpy_models.bounded_models import convert_within
 from sdpfeas.cvxpy_models.comparison import describe_violation, require_satisfied
 from sdpfeas.cvxpy_models.constraints import describe_constraint
 from sdpfeas.cvxpy_models.model_conflicts import ModelAnalysis
@@ -30,7 +31,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bracket import BisectionResult, Question, Search, Step
 from sdpfeas.drivers.infeasibility import farkas_certificate
 from sdpfeas.drivers.optimum import Optimum, optimum
-from sdpfeas.drivers.solve import backend_options, solve
+from sdpfeas.drivers.solve import backend_options, solve, without_bound
 from sdpfeas.errors import ClaimError, ProblemError, hint
 from sdpfeas.escaping import visible
 from sdpfeas.extras import cvxpy
@@ -38,9 +39,10 @@ from sdpfeas.families.parametric_family import MonotoneFamily
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Sense
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.bounded_variables import Bound
 from sdpfeas.verifier import verify
 from sdpfeas.verifier.outcome import Proof
-from sdpfeas.verifier.results import NOTED_RADIUS, Check, Result
+from sdpfeas.verifier.results import NOTED_RADIUS, Check, Result, labelled
 
 #: Relative slack of the constraints while values of auxiliary variables (norms, eigenvalues) are computed.
 COMPLETION_SLACK = 1e-7
@@ -92,7 +94,7 @@ class ModelCheck(Check):
         time_limit : float, optional
             Seconds for ``prune``.
         """
-        lines = [f"{self.verdict.upper()}" + (f" ({self.proof} proof)" if self.proof else ""), self.reason]
+        lines = [labelled(self), self.reason]
         if self.margin is not None:
             lines.append(f"margin: {self.margin:.3g}, relative to the size of the data")
         found = self.conflict(prune=prune, time_limit=time_limit)
@@ -147,8 +149,14 @@ class ModelResult(Result):
 
 def solve_model(model: Any, *arguments: Any, **settings: Any) -> ModelResult:
     """Decide the constraints of a cvxpy model; the settings are those of :func:`sdpfeas.solve`."""
-    form = convert(model)
+    bound, deadline = settings.pop("bound", None), Deadline(settings.get("time_limit"))
+    form = convert_within(model, bound)
     result = solve(form.problem, *arguments, **settings)
+    if bound is not None:
+        plain = convert(model)
+        whole = without_bound(result, deadline)
+        if whole.problem == plain.problem:
+            result, form = whole, plain
     check = replace(_model_check(result.check, form), sets_duals=True)
     _assign(check, form)
     facts = {field.name: getattr(result, field.name) for field in fields(Result)}
@@ -189,7 +197,9 @@ def _model_check(check: Check, form: CvxpyForm, note: str = "") -> ModelCheck:
     if check.verdict is Verdict.FEASIBLE and check.point is not None:
         wrong = describe_violation(form, check.point)
         if wrong:
-            nothing = dict.fromkeys(("proof", "margin", "point", "certificate", "rational", "chain"))
+            nothing = dict.fromkeys(
+                ("proof", "margin", "point", "certificate", "rational", "chain", "radius")
+            )
             facts.update(nothing, verdict=Verdict.UNDECIDED, reason=wrong, repairs=())
     return ModelCheck(**facts, form=form)
 
@@ -252,7 +262,7 @@ def _complete_point(form: CvxpyForm, values: dict[Any, Any], deadline: Deadline)
     return form.blocks.forth(x)
 
 
-def optimum_model(model: Any, *arguments: Any, **settings: Any) -> Optimum:
+def optimum_model(model: Any, *arguments: Any, bound: Bound | None = None, **settings: Any) -> Optimum:
     """Bracket the optimal value of a cvxpy model; the settings are those of :func:`sdpfeas.optimum`.
 
     For a minimum, ``f(x) <= t`` becomes a constraint and ``t`` is minimised, so any objective with an exact
@@ -263,16 +273,16 @@ def optimum_model(model: Any, *arguments: Any, **settings: Any) -> Optimum:
     goal = model.objective.expr
     if goal.is_constant():
         raise ProblemError("the objective is constant; sf.solve decides the constraints")
-    bound = cp.Variable(name="the value of the objective")
-    reached = (goal <= bound) if sense == "min" else (goal >= bound)
-    form = convert(cp.Problem(cp.Minimize(0), [*model.constraints, reached.set_label("objective")]))
+    level = cp.Variable(name="the value of the objective")
+    reached = (goal <= level) if sense == "min" else (goal >= level)
+    form = convert_within(model, bound, [reached.set_label("objective")])
     column = np.zeros(form.canonical.matrix.shape[1])
-    column[form.value_map.places[bound.id]] = form.value_map.factors[bound.id] != 0.0
+    column[form.value_map.places[level.id]] = form.value_map.factors[level.id] != 0.0
     found = optimum(form.problem, form.blocks.objective(column, sense), *arguments, **settings)
     if found.point is not None:
         require_satisfied(form, found.point)
         form.assign(found.point)
-    return found
+    return replace(found, bound=bound)
 
 
 # --- Bisection over a parameter, as for quasiconvex problems: feasible at one end, infeasible at the other.
@@ -299,10 +309,9 @@ class ParameterBracket(BisectionResult):
 
     def __repr__(self) -> str:
         """Show the bracket, the number of solves and the stop reason in one line."""
-        proven = "proven" if self.proven else "not proven"
         return (
             f"ParameterBracket: {self._title()} "
-            f"({proven}, {self.solves} solve(s), {self.time:.3g} s): {self.reason}"
+            f"({self.proved_ends}, {self.solves} solve(s), {self.time:.3g} s): {self.reason}"
         )
 
     def _title(self) -> str:
@@ -316,13 +325,13 @@ class _ParameterFamily(MonotoneFamily):
     The sign is that of a model which is feasible for small values, until an infeasible one is found below.
     """
 
-    def __init__(self, model: Any, parameter: Any) -> None:
-        self.model, self.parameter, self.sign = model, parameter, 1.0
+    def __init__(self, model: Any, parameter: Any, bound: Bound | None) -> None:
+        self.model, self.parameter, self.bound, self.sign = model, parameter, bound, 1.0
 
     def form_at(self, delta: float) -> CvxpyForm:
         """Set the parameter, and convert the model."""
         self.parameter.value = self.sign * delta
-        return convert(self.model)
+        return convert_within(self.model, self.bound)
 
     def at(self, delta: float) -> FeasibilityProblem:
         """Return the problem of the model at ``delta``."""
@@ -397,7 +406,7 @@ class _ParameterSearch(Search):
         found = super().result(reason)
         facts = {field.name: getattr(found, field.name) for field in fields(BisectionResult)}
         facts.update(lower=self.ends[0], upper=self.ends[1], initial=(-math.inf, math.inf))
-        facts.update(proven=self.both, converged=self.both and bracket.closed)
+        facts.update(bound=family.bound, proven=self.both, converged=self.both and bracket.closed)
         feasible: Literal["lower", "upper"] = "lower" if family.sign > 0.0 or not self.both else "upper"
         return ParameterBracket(**facts, feasible=feasible, name=visible(family.parameter.name()))
 
@@ -413,6 +422,7 @@ def bisect_model(
     callback: Callable[[Step], Any] | None = None,
     *,
     absolute_tol: float = 1e-9,
+    bound: Bound | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> ParameterBracket:
     """Bracket the value of a scalar parameter at which a cvxpy model stops being feasible.
@@ -421,7 +431,7 @@ def bisect_model(
     and ``upper`` are solved first. The other settings are those of :func:`sdpfeas.bisect`.
     """
     _require_parameter(model, parameter)
-    family, before = _ParameterFamily(model, parameter), parameter.value
+    family, before = _ParameterFamily(model, parameter, bound), parameter.value
     search = _ParameterSearch(
         family, solver, tol, absolute_tol, time_limit, callback, backend_options(options)
     )

@@ -50,6 +50,7 @@ from sdpfeas.families.subspace_restriction import SubspaceRestriction
 from sdpfeas.numerics.limits import limited
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.bounded_variables import Bound
 from sdpfeas.verifier.outcome import Proof
 
 #: After a solve that reported a gap and shrank the bracket by this ratio, refinement is skipped.
@@ -81,6 +82,7 @@ def bisect(
     *,
     absolute_tol: float = 1e-9,
     refine: bool = True,
+    bound: Bound | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> BisectionResult:
     """Bracket the threshold of a family, or of a parameter of a cvxpy model; both ends are proved.
@@ -115,6 +117,9 @@ def bisect(
     refine : bool
         Let the family combine what the backend found into better bounds after every solve. Turn it off to
         measure the backend alone.
+    bound : float or mapping, optional
+        Points with a larger norm do not interest: the upper end is then infeasible within the bound; see
+        :func:`sdpfeas.solve`. Every bound is proved by a solve at its value of ``delta``.
     options : mapping, optional
         Options of the backend.
 
@@ -154,6 +159,8 @@ def bisect(
     """
     if mode not in ("certified", "paper"):
         raise OptionError(f"mode must be 'certified' or 'paper', got {mode!r}")
+    if bound is not None and isinstance(family, MonotoneFamily):
+        family = _BoundedFamily(family, bound)
     kind = Search
     if mode == "paper":
         kind = ClaimSearch
@@ -163,7 +170,7 @@ def bisect(
     if isinstance(search, ThresholdSearch):
         search.refine = refine
     search.start_from(lower, upper)
-    return _run(search)
+    return replace(_run(search), bound=bound)
 
 
 def one_shot(
@@ -251,6 +258,23 @@ def _run(search: Search) -> BisectionResult:
         initial=(known.delta, known.delta),
         time=search.deadline.elapsed,
     )
+
+
+class _BoundedFamily(MonotoneFamily):
+    """A family within a bound of the variables. Only its a priori upper bound holds for this one too."""
+
+    def __init__(self, family: MonotoneFamily, bound: Bound) -> None:
+        self._family, self._bound = family, bound
+        self.sets, self.m, self.unit, self.caveat = family.sets, family.m, family.unit, family.caveat
+        self.bracket = (-math.inf, family.bracket[1])
+
+    def at(self, delta: float) -> FeasibilityProblem:
+        """Return the problem at ``delta``, with rows that state the bound."""
+        return self._family.at(delta).bounded(self._bound)
+
+    def exact_at(self, delta: float) -> bool:
+        """Return whether no number of the problem at ``delta`` is rounded."""
+        return self._family.exact_at(delta)
 
 
 class ClaimSearch(Search):

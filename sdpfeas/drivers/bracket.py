@@ -35,6 +35,7 @@ from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.bounded_variables import describe_bound
 from sdpfeas.verifier.outcome import Proof
 
 #: Stop reason of a search that reached its tolerance, and end of the reason of one that did not.
@@ -141,6 +142,9 @@ class BisectionResult:
         The bracket before the first solve.
     time : float
         Seconds.
+    bound : optional
+        The bound of the variables within which ``upper`` is infeasible, as the user gave it; see
+        :meth:`FeasibilityProblem.bounded`.
     """
 
     lower: float
@@ -153,6 +157,7 @@ class BisectionResult:
     reason: str
     initial: tuple[float, float] = (-math.inf, math.inf)
     time: float = 0.0
+    bound: Any = None
 
     @property
     def solves(self) -> int:
@@ -166,9 +171,15 @@ class BisectionResult:
 
     def __repr__(self) -> str:
         """Show the bracket, the number of solves and the stop reason in one line."""
-        proven = "proven" if self.proven else "not proven"
         ends = f"{self.lower:.8g} <= delta* <= {self.upper:.8g}"
-        return f"BisectionResult: {ends} ({proven}, {self.solves} solve(s), {self.time:.3g} s): {self.reason}"
+        facts = f"{self.proved_ends}, {self.solves} solve(s), {self.time:.3g} s"
+        return f"BisectionResult: {ends} ({facts}): {self.reason}"
+
+    @property
+    def proved_ends(self) -> str:
+        """Whether both ends are proved, and within which bound, in words."""
+        within = "" if self.bound is None else f" within {describe_bound(self.bound)}"
+        return ("proven" if self.proven else "not proven") + within
 
     def _title(self) -> str:
         """Return the title of the notebook card."""
@@ -182,9 +193,14 @@ class BisectionResult:
             ("solves", str(self.solves)),
             ("time", f"{self.time:.3g} s"),
         ]
-        badge, tone = ("PROVEN", "feasible") if self.proven else ("NOT PROVEN", "undecided")
+        tone = "feasible" if self.proven else "undecided"
         return Card(
-            badge, tone, self._title(), facts, picture=bracket_history(steps), note=self.reason
+            self.proved_ends.upper(),
+            tone,
+            self._title(),
+            facts,
+            picture=bracket_history(steps),
+            note=self.reason,
         ).html()
 
 

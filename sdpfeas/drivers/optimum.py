@@ -34,6 +34,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import ConicProgram, Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.bounded_variables import Bound, describe_bound
 from sdpfeas.problem.reductions.decimal_data import read_as, read_terms
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.presolve import merge_opposite_columns
@@ -83,6 +84,8 @@ class Optimum:
     unbounded : bool
         Whether the objective is proved to be unbounded: there is a feasible point, and a ray along which the
         objective improves.
+    bound : optional
+        The bound of the variables within which the bracket holds, as the user gave it; None without one.
 
     Examples
     --------
@@ -104,6 +107,7 @@ class Optimum:
     infeasible: Result | None = None
     reading: Reading = Reading.STORED
     unbounded: bool = False
+    bound: Any = None
 
     @property
     def proved_ends(self) -> str:
@@ -117,8 +121,10 @@ class Optimum:
 
     @property
     def _data(self) -> str:
-        """The data that the bracket is about, unless as stored."""
-        return "" if self.reading is Reading.STORED else f"numbers as {self.reading}"
+        """The bound within which the bracket holds, and the data that it is about unless as stored."""
+        within = "" if self.bound is None else f"within {describe_bound(self.bound)}"
+        read = "" if self.reading is Reading.STORED else f"numbers as {self.reading}"
+        return ", ".join(filter(None, (within, read)))
 
     def __repr__(self) -> str:
         """Show the bracket and the stop reason in one line."""
@@ -137,7 +143,7 @@ class Optimum:
         title = f"{self.lower:.10g} ≤ {self.sense} ≤ {self.upper:.10g}"
         facts = [] if self.unbounded else [("width", f"{self.upper - self.lower:.2g}")]
         facts += [("time", f"{self.time:.3g} s")]
-        facts += [("numbers", f"as {self.reading}")] if self._data else []
+        facts += [("about", self._data)] if self._data else []
         return Card(badge, tone, title, facts, note=self.reason).html()
 
 
@@ -150,6 +156,7 @@ def optimum(
     time_limit: float | None = None,
     absolute_tol: float = 1e-9,
     reading: str = "stored",
+    bound: Bound | None = None,
     options: Mapping[str, Any] | None = None,
     callback: Callable[[float, float, float], Any] | None = None,
 ) -> Optimum:
@@ -176,6 +183,8 @@ def optimum(
     reading : {"stored", "written"}
         The data that the bracket is about: binary64 data as given, or the decimals and fractions they were
         rounded from, such as 1/30 for 0.0333333333333; see ``docs/verdicts.md``.
+    bound : float or mapping, optional
+        Bracket the optimal value within a bound of the variables; see :func:`sdpfeas.solve`.
     options : mapping, optional
         Options of the backend.
     callback : callable, optional
@@ -215,6 +224,7 @@ def optimum(
     if problem.m == 0 and not problem.lmis:
         raise ProblemError("optimum needs a problem with at least one row or LMI")
     deadline, read_mode = Deadline(time_limit), as_reading(reading)
+    problem = problem if bound is None else problem.bounded(bound)
     terms = goal.to_maximise(problem)
     try:
         with limited(deadline):
@@ -222,7 +232,7 @@ def optimum(
             terms, factor, example = read_terms(terms, read_mode)
     except (LimitError, ProblemError) as error:
         found = _unproved(f"the numbers as {read_mode}: {error}", deadline)
-        return replace(found, sense=goal.sense, reading=read_mode)
+        return replace(found, sense=goal.sense, reading=read_mode, bound=bound)
     require_tolerances(tol, absolute_tol)
     found_solver = find_solver(solver)
     backend = make_available(found_solver, dict(options or {}))
@@ -258,6 +268,7 @@ def optimum(
         reason=reason,
         time=deadline.elapsed,
         reading=read_mode,
+        bound=bound,
     )
 
 

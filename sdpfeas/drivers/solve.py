@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch
-from sdpfeas.backends.inquiry import Callback, Inquiry, WarmStart
+from sdpfeas.backends.inquiry import FINAL_PROOF_SECONDS, Callback, Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cards.finder import ForeignCode, own_code_only
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.isolation import make_available, run_isolated
-from sdpfeas.errors import ClaimError, OptionError
+from sdpfeas.errors import ClaimError, LimitError, OptionError
 from sdpfeas.files import parse_size
+from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.bounded_variables import Bound
+from sdpfeas.verifier import decide
+from sdpfeas.verifier.outcome import Proof
 from sdpfeas.verifier.results import Result
 
 
@@ -44,6 +51,7 @@ def solve(
     reading: str = "stored",
     isolate: bool = False,
     memory_limit: int | str | None = None,
+    bound: Bound | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Result:
     """Decide a feasibility problem or a cvxpy model, with proof.
@@ -75,6 +83,10 @@ def solve(
         child takes about a second to start; it is reused for the library's own backends.
     memory_limit : int or str, optional
         With ``isolate``, bytes (or a size such as ``"4G"``) for the child and its descendants.
+    bound : float or mapping, optional
+        Points with a larger norm do not interest: INFEASIBLE then means that no point within the bound is
+        feasible. A mapping gives one number for each block (or variable of a model) that it names. See
+        :meth:`FeasibilityProblem.bounded` and ``docs/verdicts.md``.
     options : mapping, optional
         Options of the backend.
 
@@ -124,6 +136,8 @@ def solve(
         raise OptionError("memory_limit needs isolate=True: it is enforced on a child process only")
     memory = parse_size(memory_limit, "memory_limit") if isinstance(memory_limit, str) else memory_limit
     deadline = Deadline(time_limit)
+    if bound is not None:
+        problem = problem.bounded(bound)
     start = None
     if warm_start is not None:
         start = WarmStart(
@@ -150,7 +164,7 @@ def solve(
             "version": backend.version(),
             "options": backend.option_values(),
         }
-    return Result(
+    result = Result(
         check=check,
         claim=claim,
         backend=str(about.get("backend", chosen)),
@@ -160,6 +174,28 @@ def solve(
         solve_time=solve_time,
         overshoot=0.0 if time_limit is None else max(wall_time - time_limit, 0.0),
     )
+    return result if bound is None else without_bound(result, deadline)
+
+
+def without_bound(result: Result, deadline: Deadline) -> Result:
+    """Verify the evidence of a bounded problem on the problem without the bound.
+
+    Returns the result for that problem if the verdict is the same. That is the case for a point, and for a
+    certificate that does not need the bound.
+    """
+    check, bound = result.check, result.problem.bound
+    if bound is None or check.verdict is Verdict.UNDECIDED:
+        return result
+    rational, rigorous = check.rational, check.proof is not Proof.NUMERIC
+    if check.certificate is not None and rational is not None:
+        rational = bound.multipliers(rational)
+    y = None if check.certificate is None else bound.multipliers(check.certificate)
+    evidence = Claim(point=check.point, certificate=y, rational=rational)
+    with suppress(LimitError), limited(deadline.later(FINAL_PROOF_SECONDS)):
+        found = decide(bound.original, evidence, rigorous=rigorous, reading=check.reading)
+        if found.verdict is check.verdict:
+            return replace(result, check=found, claim=result.claim.back(bound))
+    return result
 
 
 def _find_solver(solver: str | Path | type[FeasibilityBackend] | Solver, isolate: bool) -> Solver | str:

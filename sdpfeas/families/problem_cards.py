@@ -31,7 +31,7 @@ import numpy as np
 from sdpfeas.cards.finder import PROBLEMS, is_path, shipped_cards
 from sdpfeas.cards.options import parse_options
 from sdpfeas.cards.toml import InlineCard, read_card
-from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
+from sdpfeas.errors import CardError, OptionError, ProblemError, SdpfeasError, hint, storable
 from sdpfeas.families.parametric_family import Family, ParametricFamily, find_family, load_family
 from sdpfeas.io import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -48,6 +48,7 @@ KEYS: dict[str, tuple[type, str]] = {
     "name": (str, "a string"),
     "description": (str, "a string"),
     "delta": (float, "a number"),
+    "bound": (float, "a number"),
     "data": (dict, "a table"),
     "options": (dict, "a table"),
     "sweep": (dict, "a table"),
@@ -68,7 +69,8 @@ class ProblemMember:
     @property
     def label(self) -> str:
         """Name and parameters in one string."""
-        inside = ", ".join(f"{key}={value}" for key, value in self.parameters.items())
+        bound = {} if self.card.bound is None else {"bound": f"{self.card.bound:g}"}
+        inside = ", ".join(f"{key}={value}" for key, value in {**self.parameters, **bound}.items())
         return f"{self.name}[{inside}]" if inside else self.name
 
     @property
@@ -101,7 +103,7 @@ class ProblemCard:
     side of a file. ``bounds_denominator`` replaces the bounds of a file with integer rows by the nearest
     multiples of one over this number, and multiplies rows and bounds by it: for right-hand sides that are
     fractions by construction but were computed in floating point. This is a different problem, with a
-    different content hash. ``source`` is the file of the card.
+    different content hash. ``bound`` adds rows that bound the variables. ``source`` is the file of the card.
     """
 
     name: str
@@ -112,6 +114,7 @@ class ProblemCard:
     file: Path | None = None
     side: Literal["primal", "lmi"] = "primal"
     bounds_denominator: int | None = None
+    bound: float | None = None
     description: str = ""
     source: str = ""
     text: str = ""
@@ -161,18 +164,29 @@ class ProblemCard:
 
         Raises ``CardError`` if a parameter or the data are invalid.
         """
-        if self.family is None:
-            return self._read()
+        made = self._read() if self.family is None else self._from_family(self.family, parameters)
+        if self.bound is None:
+            return made
+        if not isinstance(made, FeasibilityProblem):
+            raise CardError(f"{self.source}: bound applies to a problem; give delta as well")
+        try:
+            return made.bounded(self.bound)
+        except ProblemError as error:
+            raise CardError(f"{self.source}: {error}") from None
+
+    def _from_family(
+        self, family: type[Family], parameters: dict[str, Any]
+    ) -> FeasibilityProblem | ParametricFamily:
         values = {**self.parameters, **parameters}
         delta = values.pop("delta", self.delta)
         try:
-            made = self.family.make(**values)
+            made = family.make(**values)
         except OptionError as error:
             raise CardError(f"{self.source}: {error}") from None
         if delta is None:
             return made
         if not isinstance(made, ParametricFamily):
-            raise CardError(f"{self.source}: family {self.family.name!r} has no delta")
+            raise CardError(f"{self.source}: family {family.name!r} has no delta")
         return made.at(delta)
 
     def seeded(self, parameters: Mapping[str, Any]) -> bool:
@@ -280,7 +294,7 @@ def _file_card(path: Path, card: Mapping[str, Any], name: str, about: str, text:
                 endings = ", ".join(PROBLEM_FILES)
                 raise CardError(f"{path}: {place.name} is not a problem file; its name must end in {endings}")
             marked = f"{text}# {_identified(place)}\n"
-            read = {key: card[key] for key in ("side", "bounds_denominator") if key in card}
+            read = {key: card[key] for key in ("side", "bounds_denominator", "bound") if key in card}
             return ProblemCard(name, file=place, description=about, source=str(path), text=marked, **read)
     tried = " nor ".join(str(place) for place in places)
     raise CardError(f"{path}: there is no file {tried}; set SDPFEAS_DATA to the folder with the data")
@@ -303,8 +317,8 @@ def _family_card(
     parameters = {**data, **options}
     delta = card.get("delta")
     return ProblemCard(
-        name, family, parameters, {}, None if delta is None else float(delta), description=about,
-        source=str(path), text=text,
+        name, family, parameters, {}, None if delta is None else float(delta), bound=card.get("bound"),
+        description=about, source=str(path), text=text,
     ).swept(sweep)  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from sdpfeas.extras import installed_version
 from sdpfeas.files import writing
 from sdpfeas.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.problem import Point
+from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.results import Result
 
 FORMAT = Format("result", 1)
@@ -40,6 +40,12 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "reading": (str,),
 }
 
+#: Fields that older files lack, with their types.
+OPTIONAL: dict[str, tuple[type, ...]] = {
+    "bound": (float, int, dict, type(None)),
+    "radius": (float, int, type(None)),
+}
+
 #: Packages with versions in the file, to explain differences when an old result is checked again.
 PACKAGES = ("sdpfeas", "numpy", "scipy", "cvxpy", "clarabel", "scs")
 
@@ -50,7 +56,8 @@ class SavedResult:
 
     ``problem_hash`` is the content hash of the problem. ``verdict`` and ``proof`` are those of the time of
     writing. ``rational`` is the evidence of an exact proof in fractions, as object arrays of the same shapes.
-    ``chain`` is the facial reduction certificate of the verdict, or of the backend.
+    ``chain`` is the facial reduction certificate of the verdict, or of the backend. ``bound`` is the bound of
+    the variables if the problem is one with rows that state it, and ``radius`` as in :class:`Check`.
     """
 
     problem_hash: str
@@ -70,6 +77,20 @@ class SavedResult:
     rational: Any = None
     reading: str = "stored"
     chain: Chain | None = None
+    bound: Any = None
+    radius: float | None = None
+
+    def about(self, problem: FeasibilityProblem) -> FeasibilityProblem:
+        """Return the problem that the result is about: the given one, with the rows of the stored bound.
+
+        Raises ``ClaimError`` if it is about another problem.
+        """
+        if problem.content_hash == self.problem_hash:
+            return problem
+        stated = problem if self.bound is None else problem.bounded(self.bound)
+        if stated.content_hash != self.problem_hash:
+            raise ClaimError("the answer is about another problem: the content hash differs")
+        return stated
 
     @property
     def claim(self) -> Claim:
@@ -106,6 +127,8 @@ class SavedResult:
             rational=result.check.rational,
             reading=result.reading.value,
             chain=result.chain,
+            bound=result.bound,
+            radius=result.radius,
         )
 
 
@@ -142,7 +165,7 @@ def pack_result(result: Result | SavedResult) -> bytes:
     header = {
         "problem": saved.problem_hash,
         "blocks": None if saved.point is None else len(saved.point),
-        **{name: getattr(saved, name) for name in FIELDS},
+        **{name: getattr(saved, name) for name in (*FIELDS, *OPTIONAL)},
         "options": dict(saved.options),
         "versions": dict(saved.versions),
     }
@@ -207,9 +230,9 @@ def _plain(value: Any) -> Any:
 def unpack_result(data: bytes) -> SavedResult:
     """Parse the bytes of a result file; raise ``FileFormatError`` if they are malformed."""
     with FORMAT.unpack(data) as (header, arrays):
-        fields = {name: header[name] for name in FIELDS}
+        fields = {name: header[name] for name in FIELDS} | {name: header.get(name) for name in OPTIONAL}
         for name, value in fields.items():
-            if not isinstance(value, FIELDS[name]) or isinstance(value, bool):
+            if not isinstance(value, {**FIELDS, **OPTIONAL}[name]) or isinstance(value, bool):
                 raise ValueError(f"{name} is {value!r:.80}")
         blocks = header["blocks"]
         saved = SavedResult(

@@ -20,17 +20,22 @@ from sdpfeas.notebook import Card
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray, Triangle
-from sdpfeas.numerics.rounding import norm_upper, product_up
 from sdpfeas.problem.conic_form import ConicForm, conic_form
 from sdpfeas.problem.lmi import LMI, checked_lmis, lmi_fact, split_multipliers, symmetric_multipliers
 from sdpfeas.problem.problem_file import load_problem, save_problem
-from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, lift, padded_rows
+from sdpfeas.problem.reductions.bounded_variables import (
+    Bound,
+    BoundedVariables,
+    bound_variables,
+    state_bound,
+)
+from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, lift
 from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
 from sdpfeas.problem.reductions.row_scaling import RowScaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.rows.base import is_frozen, sealed
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.problem.validation import RowError, counted, distinct, float_array, listed, row_index
+from sdpfeas.problem.validation import RowError, counted, float_array, listed, row_index
 
 
 def hash_of(problem: FeasibilityProblem) -> str:
@@ -138,6 +143,8 @@ class FeasibilityProblem:
     row_names: tuple[str, ...] | None
     block_names: tuple[str, ...] | None
     lmis: tuple[LMI, ...]
+    #: The bound of the variables that some of the rows state, if :meth:`bounded` made the problem.
+    bound: BoundedVariables | None = None
 
     def __init__(
         self,
@@ -217,7 +224,7 @@ class FeasibilityProblem:
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through the constructor, so that unpickled problems are validated too."""
         args = (self.sets, self.rows, self.lower, self.upper, self.row_names, self.block_names, self.lmis)
-        return type(self), args
+        return type(self), args, None if self.bound is None else {"bound": self.bound}
 
     @property
     def m(self) -> int:
@@ -456,53 +463,34 @@ class FeasibilityProblem:
             self.lmis if lmis is None else lmis,
         )
 
-    def bounded(self, norm: float) -> FeasibilityProblem:
+    def bounded(self, bound: Bound) -> FeasibilityProblem:
         """Return the problem with additional rows that bound every block in an unbounded set.
 
-        A block in a cone gets the row ``<I, X_b> <= norm·||I||``, a Free block the rows ``-norm <= x_i <=
-        norm``. Every point whose blocks have Frobenius norms up to ``norm`` satisfies them. So if the
-        returned problem is infeasible, no feasible point of this one has a norm up to ``norm``; if it is
-        feasible, its points are points of this problem.
+        A block in a cone gets the row ``<I, X_b> <= bound·||I||``, a Free block the rows ``-bound <= x_i <=
+        bound``. Every point whose blocks have Frobenius norms up to the bound satisfies them. So if the
+        returned problem is infeasible, no feasible point of this one has a norm up to ``bound``; if it is
+        feasible, its points are points of this problem. Its attribute ``bound`` names the bound, and holds
+        the problem without it as ``bound.original``.
 
         Parameters
         ----------
-        norm : float
-            A positive number.
+        bound : float or mapping
+            A positive number, or one for each block of a mapping, by name or index; other blocks stay
+            unbounded.
+
+        Examples
+        --------
+        ``X11 = 0, X12 = 1`` has no solution, but matrices of large norm come arbitrarily close to one.
+
+        >>> import numpy as np, sdpfeas as sf
+        >>> rows = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.5], [0.5, 0.0]]])
+        >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0])
+        >>> within = problem.bounded(1e6)
+        >>> within.m, str(within.bound), within.bound.original is problem
+        (3, 'the bound 1e+06', True)
         """
-        if not 0.0 < norm < np.inf:
-            raise ProblemError(f"the bound of the norm must be positive and finite, got {norm!r}")
-        starts, tails, lower, upper, names = [self.m], list[Any](), list[float](), list[float](), list[str]()
-        for b, block in enumerate(self.sets):
-            shown = self.block_name(b)
-            own = None
-            if block.free:
-                own = sp.eye_array(block.n, format="csr")
-                lower += block.n * [-float(norm)]
-                upper += block.n * [float(norm)]
-                names += [f"bound of {shown}[{i}]" for i in range(block.n)]
-            elif not block.bounded:
-                unit = block.identity()
-                own = sp.csr_array(unit.reshape(1, -1))
-                lower.append(-np.inf)
-                upper.append(float(product_up(norm_upper(unit), float(norm))))
-                names.append(f"bound of {shown}")
-            tails.append(own)
-            starts.append(starts[-1] + (0 if own is None else own.shape[0]))
-        if starts[-1] == self.m:
-            return self
-        rows = [
-            padded_rows(old, block, self.m, starts[-1], starts[b], tails[b])
-            for b, (block, old) in enumerate(zip(self.sets, self.rows, strict=True))
-        ]
-        return FeasibilityProblem(
-            self.sets,
-            rows,
-            np.concatenate([self.lower, lower]),
-            np.concatenate([self.upper, upper]),
-            None if self.row_names is None else [*self.row_names, *distinct(names, list(self.row_names))],
-            self.block_names,
-            self.lmis,
-        )
+        found = bound_variables(self, bound)
+        return state_bound(found) if found.rows.size else self
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the problem to one ``.npz`` file, without pickles."""

@@ -287,6 +287,8 @@ def _saved(cell: Cell[Any, Any], problem_hash: str, claim: Claim, check: Check) 
         certificate=claim.certificate if check.certificate is None else check.certificate,
         rational=check.rational,
         chain=claim.chain if check.chain is None else check.chain,
+        bound=check.bound,
+        radius=check.radius,
         reading=check.reading.value,
         versions=package_versions(),
         **_about(cell, claim),

@@ -83,7 +83,8 @@ class Outcome:
     ``margin`` is relative to the size of the data. ``reason`` states what was proved or what is missing.
     ``evidence`` is the proved point or multipliers if these differ from the given ones, ``repairs`` the
     changes made, ``rational`` the evidence as fractions after an exact proof. ``dependent`` is set if the
-    attempt failed because the equality rows are not provably independent.
+    attempt failed because the equality rows are not provably independent. ``radius`` bounds the Frobenius
+    distance from a point to the exact solution that was proved to exist.
     """
 
     proven: bool
@@ -93,6 +94,7 @@ class Outcome:
     repairs: tuple[str, ...] = ()
     rational: Any = None
     dependent: bool = False
+    radius: float | None = None
 
 
 def refuse(reason: str, *, dependent: bool = False) -> Outcome:

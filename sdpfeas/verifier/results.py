@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,9 @@ class Check:
     excluded_radius : float
         If undecided: no feasible point has a norm up to this, by a rigorous proof; 0.0 if nothing is proved.
         The norm is the largest Frobenius norm of a block in an unbounded set.
+    radius : float or None
+        If feasible: a proven bound of the Frobenius distance from ``point`` to an exact solution; 0.0 if the
+        point is one. None without such a bound: for a numeric verdict, or a rigorous proof on a face.
 
     Examples
     --------
@@ -95,6 +98,12 @@ class Check:
     reading: Reading = Reading.STORED
     malformed: str = ""
     excluded_radius: float = 0.0
+    radius: float | None = None
+
+    @property
+    def bound(self) -> Any:
+        """The bound of the variables that the problem states, as the user gave it; else None."""
+        return None if self.problem.bound is None else self.problem.bound.value
 
     @cached_property
     def _analysis(self) -> Any:
@@ -200,6 +209,8 @@ class Check:
         lines = [labelled(self), self.reason]
         if self.margin is not None:
             lines.append(f"margin: {self.margin:.3g}, relative to the size of the data")
+        if self.radius:
+            lines.append(f"distance from the point to it: at most {two_digits(self.radius, ROUND_CEILING)}")
         if self.repairs:
             lines.append("repaired before it held: " + "; ".join(self.repairs))
         if self.verdict == Verdict.FEASIBLE and self.point is not None:
@@ -294,8 +305,20 @@ class Result:
         return self.check.excluded_radius
 
     @property
+    def bound(self) -> Any:
+        """The bound of the variables that the verdict is about; None if it holds without one."""
+        return self.check.bound
+
+    @property
+    def radius(self) -> float | None:
+        """If feasible, a proven bound of the distance from the point to an exact solution; see
+        :class:`Check`.
+        """
+        return self.check.radius
+
+    @property
     def problem(self) -> FeasibilityProblem:
-        """The problem."""
+        """The problem; with a ``bound`` that the verdict needs, the one with the rows that state it."""
         return self.check.problem
 
     @property
@@ -431,12 +454,16 @@ def describe_conflict(problem: FeasibilityProblem, found: list[Conflict], limit:
     return lines
 
 
+def two_digits(number: float, rounding: str) -> str:
+    """Format a proven bound, rounded in the direction that keeps it true."""
+    return f"{float(Context(prec=2, rounding=rounding).create_decimal_from_float(number)):.2g}"
+
+
 def with_excluded_radius(check: Check, radius: float) -> Check:
     """Add an excluded radius to an undecided check, and to its reason if it is large."""
     if radius < NOTED_RADIUS:
         return replace(check, excluded_radius=radius)
-    shown = float(Context(prec=2, rounding=ROUND_FLOOR).create_decimal_from_float(radius))
-    excluded = f"no feasible point with norm up to {shown:.2g} exists (rigorous)"
+    excluded = f"no feasible point with norm up to {two_digits(radius, ROUND_FLOOR)} exists (rigorous)"
     reason = f"{check.reason}; {excluded}; beyond that nothing is proved"
     return replace(check, excluded_radius=radius, reason=reason)
 
@@ -454,11 +481,16 @@ def headline(check: Check) -> str:
     return labelled(check, margin="" if check.margin is None else f", margin {check.margin:.3g}")
 
 
+def stated(check: Check) -> str:
+    """Verdict, and the bound of the variables if the problem states one."""
+    return check.verdict.upper() + ("" if check.problem.bound is None else f" within {check.problem.bound}")
+
+
 def labelled(check: Check, margin: str = "") -> str:
     """Verdict with its proof, and the reading if it is not that of the binary64 data."""
     parts = [f"{check.proof} proof{margin}"] if check.proof else []
     parts += [] if check.reading == "stored" else [f"numbers as {check.reading}"]
-    return check.verdict.upper() + (f" ({', '.join(parts)})" if parts else "")
+    return stated(check) + (f" ({', '.join(parts)})" if parts else "")
 
 
 def lmi_depth(problem: FeasibilityProblem, j: int, point: Point) -> str:
@@ -482,7 +514,7 @@ def verdict_card(check: Check, reason: str = "", facts: Sequence[tuple[str, str]
     title = f"{counted(len(check.problem.sets), 'block')}, {counted(check.problem.m, 'row')}"
     note = reason or check.reason
     return Card(
-        check.verdict.upper(), str(check.verdict), title, [*every, *facts], picture=_picture(check), note=note
+        stated(check), str(check.verdict), title, [*every, *facts], picture=_picture(check), note=note
     )
 
 

@@ -159,9 +159,12 @@ def _existence(
     moved = Displacement([math.inf] * len(problem.sets))
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity"), point, moved
-    point = tuple(
-        _clip_negative(x, tolerances.snap) if block.cone and block.entrywise else x
-        for block, x in zip(problem.sets, point, strict=True)
+    given, point = (
+        point,
+        tuple(
+            _clip_negative(x, tolerances.snap) if block.cone and block.entrywise else x
+            for block, x in zip(problem.sets, point, strict=True)
+        ),
     )
     rows = EnclosedRows(problem, point)
     if not (np.isfinite(rows.value).all() and np.isfinite(rows.radius).all()):
@@ -171,7 +174,8 @@ def _existence(
     for system in _candidate_systems(problem, point, rows):
         outcome, moved = _prove_with(problem, point, rows, system, tolerances, accurate)
         if outcome.proven:
-            return outcome, point, moved
+            clipped = (norm_upper(x - own) for x, own in zip(point, given, strict=True))
+            return replace(outcome, radius=float(sum_up(moved.length, *clipped))), point, moved
         if repair and moved.missed and isinstance(system, CorrectionSystem):
             missed.append(system)
     for system in missed:
@@ -182,7 +186,8 @@ def _existence(
             found, closer = _prove_with(problem, corrected, enclosed, near, tolerances, accurate)
             if found.proven:
                 done = ("moved the point onto the equality rows",)
-                return replace(found, evidence=corrected, repairs=done), corrected, closer
+                found = replace(found, evidence=corrected, repairs=done, radius=closer.length)
+                return found, corrected, closer
     return outcome, point, moved
 
 
@@ -200,6 +205,11 @@ class Displacement:
     residual: FloatArray | None = None
     #: Whether a correction exists, but is too long for the proof.
     missed: bool = False
+
+    @property
+    def length(self) -> float:
+        """Bound of the Frobenius norm over all blocks."""
+        return norm_upper(np.array([np.max(step, initial=0.0) for step in self.moved]))
 
     def slope(self, b: int, array: FloatArray, error: FloatArray | float = 0.0) -> float:
         """Bound the change on block ``b`` of the product with an array within ``error`` of ``array``."""

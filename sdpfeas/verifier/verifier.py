@@ -8,8 +8,10 @@ attempt succeeds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.numerics.exact_arithmetic import Reading, as_reading, to_floats
 from sdpfeas.numerics.floating_point_environment import not_ieee
 from sdpfeas.numerics.limits import limited
+from sdpfeas.numerics.rounding import norm_upper
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.exact_rows import exact_rows
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
@@ -242,6 +245,8 @@ class ChainAttempt:
         """Grant FEASIBLE, with the point mapped back from the face."""
         on_face = place if found.evidence is None else found.evidence
         form = rows_only(self.problem)
+        shown = self.problem.point(form.point(faces.point(on_face)))
+        exact = None if found.rational is None else form.rational_point(faces.point(found.rational))
         return Check(
             self.problem,
             Verdict.FEASIBLE,
@@ -249,10 +254,11 @@ class ChainAttempt:
             found.margin,
             f"on a face of the sets, {found.reason}" + READING_NOTE[self.chain.reading],
             found.repairs,
-            point=self.problem.point(form.point(faces.point(on_face))),
-            rational=None if found.rational is None else form.rational_point(faces.point(found.rational)),
+            point=shown,
+            rational=exact,
             chain=self.chain,
             reading=self.reading,
+            radius=None if exact is None else rational_distance(shown, exact),
         )
 
     def _only_zero(self, faces: Faces) -> Check:
@@ -263,7 +269,7 @@ class ChainAttempt:
         zero = tuple(np.zeros(block.shape) for block in self.problem.sets)
         reason = "nothing but zero is left, and it meets every row exactly" + READING_NOTE[self.chain.reading]
         found = Check(self.problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, reason, point=zero, chain=self.chain)
-        return replace(found, reading=self.reading)
+        return replace(found, reading=self.reading, radius=0.0)
 
 
 #: Norm of a point, relative to the least norm that a row demands, up to which it proves feasibility of data
@@ -313,6 +319,7 @@ def check_rational(
         certificate=None if point else found.evidence,
         rational=found.rational,
         reading=reading,
+        radius=rational_distance(found.evidence, found.rational) if point else None,
     )
     if not exact and may_be_artefact(check):
         reason = f"rational evidence: {check.verdict}, but only for the last digits of rounded data"
@@ -418,8 +425,21 @@ def _points(attempts: list[ProofAttempt[Any]]) -> list[Point]:
 def _grant(attempt: ProofAttempt[Any], mode: Proof, outcome: Outcome) -> Check:
     """Turn a successful outcome into a check."""
     evidence: dict[str, Any] = {attempt.kind: outcome.evidence, "rational": outcome.rational}
+    radius = outcome.radius
+    if isinstance(attempt, PointAttempt) and outcome.rational is not None:
+        radius = rational_distance(outcome.evidence, outcome.rational)
     found = Check(attempt.problem, attempt.verdict, mode, outcome.margin, outcome.reason, outcome.repairs)
-    return replace(found, **evidence)
+    return replace(found, **evidence, radius=radius)
+
+
+def rational_distance(point: Point, rational: Any) -> float:
+    """Bound the Frobenius distance of a point from one in fractions."""
+    off = [
+        abs(Fraction(x) - r)
+        for part, own in zip(point, rational, strict=True)
+        for x, r in zip(part.reshape(-1).tolist(), own.reshape(-1), strict=True)
+    ]
+    return norm_upper(np.array([math.nextafter(float(d), math.inf) if d else 0.0 for d in off]))
 
 
 def verify(
