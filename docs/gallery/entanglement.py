@@ -36,6 +36,13 @@ for p in (0.3, 0.4):
     print(p, sf.solve(problem(p)).verdict)
 
 # %%
+# The largest mixing with such a partial transpose is 1/3, which is also where entanglement begins.
+
+most = sf.optimum(problem(0.0), sf.Objective((np.ones(1),), "max"))
+print(most)
+assert most.lower <= 1 / 3 <= most.upper
+
+# %%
 # The partial transpose of the multiplier of the LMI has a negative expectation for large ``p`` and a
 # non-negative one in every separable state. It is an entanglement witness, with a rigorous proof.
 
