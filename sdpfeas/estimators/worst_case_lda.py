@@ -268,9 +268,11 @@ class WorstCaseLDA(ProvenProjection):
 def _search_operations(objective: RatioObjective, found: BisectionResult, samples: int) -> float:
     """Estimate the floating-point operations of a search; the coefficients are fitted to measured times."""
     iterations = sum(step.iterations or 0 for step in found.history)
-    k, rows = objective.k, objective.first.size + objective.means.shape[0]
+    rows = objective.first.size + objective.means.shape[0]
+    reading = min(1200.0 * samples * objective.k, 1e9)
+    k = min(objective.k, 100)  # of more, the search uses subspaces
     per_iteration = 1.4e7 + 3.0 * rows**2 * k + 42.0 * k**3
-    return 6e7 + iterations * per_iteration + 20.0 * samples * k**2 + 270.0 * k**3
+    return 6e7 + reading + iterations * per_iteration + 270.0 * k**3
 
 
 def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[Warning]]]:
