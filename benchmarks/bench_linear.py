@@ -26,8 +26,8 @@ SHORT, FULL = (2000,), (2000, 5000)
 #: Entries per column, and side of the second-order cones.
 ENTRIES_PER_COLUMN, SIDE = 5, 10
 
-#: Largest ratio of the processor times of ``auto``, proof included, and of Clarabel alone; and for solutions of
-#: equations alone, whose proof takes two dense Cholesky factors.
+#: Largest ratio of the processor times of ``auto``, proof included, and of Clarabel alone; and for
+#: solutions of equations alone, whose proof takes two dense Cholesky factors.
 MOST, MOST_WITH_EQUATIONS = 1.5, 1.7
 
 #: Bounds of the rows, and one column in ten is free.
