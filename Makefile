@@ -56,7 +56,7 @@ test-lowest: $(READY) ## Run the fast tests with the lowest versions that pyproj
 coverage: $(READY) ## Show branches of problem, verifier and drivers that no fast test takes
 	$(PYTEST) -m "not slow and not deep" -n $(WORKERS) --benchmark-disable --cov=sdpfeas.problem --cov=sdpfeas.verifier \
 	  --cov=sdpfeas.drivers --cov-branch --cov-report=term-missing:skip-covered \
-	  tests/problem tests/verifier tests/drivers tests/auditor tests/io $(ARGS)
+	  tests/problem tests/verifier tests/drivers tests/certifier tests/io $(ARGS)
 
 mutate: $(READY) ## Mutate the code that proves verdicts; list mutants that no test detects
 	$(BIN)/python tests/mutants.py $(ARGS)
