@@ -246,7 +246,7 @@ class PaperPlan(Plan[ExperimentCell]):
         """Store test error, time and bracket, and the projected samples if a figure shows them."""
         return record_of(run), None if run.value is None else run.value["picture"]
 
-    def known_record(self, cell: ExperimentCell, store: Store) -> Record | None:
+    def known(self, cell: ExperimentCell, store: Store) -> tuple[Record, None] | None:
         """Skip a method that is only timed if it hit a limit on a smaller problem of the plan."""
         if not cell.solver.method.time_only:
             return None
@@ -261,7 +261,7 @@ class PaperPlan(Plan[ExperimentCell]):
             if not row["reason"].startswith(NOT_RUN):
                 task, outcome = smaller[row["key"]], row["outcome"]
                 size = f"{task.classes} classes, {task.size} dimensions"
-                return Record(outcome=outcome, reason=f"{NOT_RUN}{outcome} on {task.name} ({size})")
+                return Record(outcome=outcome, reason=f"{NOT_RUN}{outcome} on {task.name} ({size})"), None
         return None
 
     def phases(self) -> list[PaperPlan]:

@@ -35,6 +35,7 @@ from sdpfeas.study.comparison import (
     Spec,
     plan_problems,
 )
+from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run
 
 __all__ = ["AnswerPlan", "plan_answers"]
@@ -84,7 +85,7 @@ class AnswerPlan(Comparison):
     unmatched: Sequence[str] = ()
     unanswered: Sequence[str] = ()
 
-    def known(self, cell: ComparisonCell) -> tuple[Record, bytes | None]:
+    def known(self, cell: ComparisonCell, store: Store) -> tuple[Record, bytes | None]:
         """Verify the answer; a malformed file is an error of its cell."""
         answer = self.answers[cell.key]
         try:

@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sdpfeas.errors import OptionError
 from sdpfeas.trials.trial import Limits, Run, Trial
+
+if TYPE_CHECKING:
+    from sdpfeas.study.store import Store
 
 #: Outcomes of runs that ended without an answer.
 FAILED = ("timeout", "out of memory", "crash", "error")
@@ -189,7 +192,7 @@ class Plan(ABC, Generic[C]):
     def judge(self, cell: C, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
         """Make the record of a run, and the evidence to store if it is kept."""
 
-    def known(self, cell: C) -> tuple[Record, bytes | None] | None:
+    def known(self, cell: C, store: Store) -> tuple[Record, bytes | None] | None:
         """The record and the evidence of a cell that need not be run; None if it must be."""
         return None
 

@@ -151,7 +151,7 @@ class Runner:
 
     def _compute(self, cell: Cell[Any, Any], slot: Slot) -> None:
         self.listener(cell, None)
-        known = self.plan.known(cell)
+        known = self.plan.known(cell, self.store)
         if known is None:
             run = slot.run(self.plan.trial(cell), self._stop)
             known = self.plan.judge(cell, run, keep_evidence=self.keep_evidence)

@@ -34,7 +34,7 @@ class Conflict:
         Its name.
     multiplier : float or ndarray
         Its entry of the certificate; a matrix for an LMI. For a set, ``-(A*y)_b``, which lies in the dual
-        cone.
+        cone. NaN for a facial reduction certificate, whose steps have multipliers of their own.
     weight : float
         Share of the certificate: multiplier times norm of the row; all shares add up to one.
     side : str
@@ -65,8 +65,10 @@ class Conflict:
     def described(self, problem: FeasibilityProblem) -> str:
         """Describe the constraint: bound, set or LMI."""
         if self.lmi is not None:
-            target = problem.lmis[self.lmi].set
-            lam = target.spectrum(np.asarray(self.multiplier))
+            target, multiplier = problem.lmis[self.lmi].set, np.asarray(self.multiplier)
+            if not np.isfinite(multiplier).all():  # each step of a chain has its own
+                return f"in {target.described()}"
+            lam = target.spectrum(multiplier)
             ends = f"{float(np.min(lam)):.3g} to {float(np.max(lam)):.3g}"
             return f"in {target.described()}, multiplier with eigenvalues {ends}"
         if self.block is not None:

@@ -27,9 +27,11 @@ from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import (
     FloatArray,
     cholesky,
+    envelope,
     pseudoinverse,
     smallest,
     smallest_of_factor,
+    sparse_factor,
     symmetrize,
 )
 from sdpfeas.numerics.rounding import (
@@ -180,37 +182,6 @@ class ScaledGram(Gram):
 
 
 # --- Sparse symmetric matrices
-
-#: Cost of a flop of a sparse factorisation, in multiply-adds of a dense product.
-SPARSE_FLOPS = 8.0
-
-
-def envelope(matrix: Any) -> tuple[float, float]:
-    """Estimate entries and flops of a sparse factorisation: the envelope after reverse Cuthill-McKee
-    ordering.
-    """
-    order = scipy.sparse.csgraph.reverse_cuthill_mckee(sp.csr_array(matrix), symmetric_mode=True)
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    i, j = sp.coo_array(matrix).coords
-    widths = np.zeros(matrix.shape[0])
-    np.maximum.at(widths, place[i], (place[i] - place[j]).astype(np.float64))
-    return float(np.sum(widths + 1.0)), float(np.sum((widths + 1.0) ** 2))
-
-
-def sparse_factor(matrix: Any) -> Any:
-    """Factorise a sparse symmetric matrix without pivoting; raises ``LinAlgError`` on a zero pivot."""
-    entries, products = envelope(matrix)
-    guard("a sparse factor", SPARSE_FLOPS * products + 20.0 * WRITE_FLOPS * entries, memory=64.0 * entries)
-    try:
-        return scipy.sparse.linalg.splu(
-            sp.csc_array(matrix),
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        )
-    except RuntimeError as error:
-        raise np.linalg.LinAlgError(f"a sparse factor: {error}") from None
 
 
 def smallest_lower(matrix: Any, factor: Any) -> float:

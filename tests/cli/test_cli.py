@@ -148,7 +148,7 @@ def test_audit(files: Path, call: Any) -> None:
         assert "claims no proof, and the auditor has one" in out
     code, _, err = call("audit", files / "yes.npz", answer)
     assert code == 2
-    assert "answers another problem" in err
+    assert "the answer is about another problem" in err
     call("solve", files / "yes.npz", "--solver", files / "liar.py", "-o", answer)
     code, out, _ = call("audit", files / "yes.npz", answer)
     assert code == 1

@@ -19,10 +19,10 @@ from strategies import SEEDS, examples, scattered
 import sdpfeas as sf
 from sdpfeas.families import planted
 from sdpfeas.numerics.limits import limited
-from sdpfeas.numerics.linalg import random_orthogonal
+from sdpfeas.numerics.linalg import random_orthogonal, sparse_factor
 from sdpfeas.numerics.rounding import norms_upper
 from sdpfeas.verifier.equality_correction import correction_systems
-from sdpfeas.verifier.gram import smallest_lower, sparse_factor
+from sdpfeas.verifier.gram import smallest_lower
 from sdpfeas.verifier.point_metric import Orthonormalisation, ScaledVectors, metric_system
 from sdpfeas.verifier.rigorous import prove_point
 

@@ -13,9 +13,8 @@ import scipy.sparse as sp
 
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.limits import EIGEN_FLOPS, WRITE_FLOPS, estimated_seconds, guard
-from sdpfeas.numerics.linalg import triangle_size
+from sdpfeas.numerics.linalg import sparse_factor, triangle_size
 from sdpfeas.problem.conic_form import ConicForm
-from sdpfeas.verifier.gram import sparse_factor
 
 #: Numbers written per entry of the linear system: in Clarabel's set-up (measured: 15 to 25), and per entry of
 #: the factor in an iteration (measured: 8 to 16).
