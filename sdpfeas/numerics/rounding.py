@@ -18,7 +18,7 @@ covers. Sums and differences never underflow, so only products and quotients nee
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.linalg
@@ -179,6 +179,13 @@ def sum_upper(values: FloatArray, radius: float = 0.0) -> float:
     return -sum_lower(-values, radius)
 
 
+def _row_tiles(n: int) -> Iterator[slice]:
+    """Yield slices of rows whose temporary copies are small."""
+    step = max(1, STRIP_ENTRIES // max(n, 1))
+    for start in range(0, n, step):
+        yield slice(start, start + step)
+
+
 def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True, overwrite: bool = False) -> bool:
     """Prove that ``matrix - shift·I`` is positive definite (strictly).
 
@@ -206,8 +213,11 @@ def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True, ove
         return False
     size = lowered if graded else np.full(n, np.max(lowered))
     scale = np.ldexp(1.0, np.clip(-(np.frexp(size)[1] // 2), -500, 500))
-    scaled = np.multiply(matrix, scale, out=matrix if overwrite else None)
-    scaled *= scale[:, None]
+    scaled = matrix if overwrite else np.empty_like(matrix)
+    for rows in _row_tiles(n):
+        # One product by both scales: after a product by one of them that underflows, the other would
+        # enlarge the error.
+        np.multiply(matrix[rows], np.multiply.outer(scale[rows], scale), out=scaled[rows])
     diag = lowered * scale * scale
     np.fill_diagonal(scaled, diag)
     # The largest entry of a definite matrix is on its diagonal; beyond that Cholesky would overflow.
