@@ -174,6 +174,7 @@ DISTINCT_RESIDUES = 2000
 
 def identity(n: int) -> np.ndarray:
     """Return the identity matrix."""
+    guard("an identity of integers", 2.0 * INTEGER_FLOPS * float(n) ** 2)
     out = np.zeros((n, n), dtype=object)
     out[np.diag_indices(n)] = 1
     return out
@@ -208,6 +209,8 @@ def _array(matrix: Any) -> np.ndarray:
 
 def as_int64(matrix: np.ndarray) -> np.ndarray | None:
     """Convert to int64; return None on overflow."""
+    if matrix.dtype == object:
+        guard("the conversion of integers", 2.0 * INTEGER_FLOPS * matrix.size)
     try:
         return matrix.astype(np.int64, copy=False)
     except OverflowError:

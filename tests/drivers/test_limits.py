@@ -562,6 +562,27 @@ def test_limits_hold_at_side_7000(name: str, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("processor_clock")
+def test_limits_of_optimum_and_reduce_hold_at_side_7000(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The objective has 49 million entries to validate, and a basis of a face as many integers."""
+    monkeypatch.setenv("SDPFEAS_READ_LIMIT", "20G")
+    problem = sf.read_sdpa(sdplib_like.max_cut(tmp_path / "maxcut.dat-s"), side="primal")
+    objective = sf.Objective((np.eye(7000),), sense="max")
+    small = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    sf.optimum(small, sf.Objective((np.eye(2),), sense="max"))
+    sf.reduce(small)
+    for limit in (0.3, 1.0, 5.0):
+        begin = time.process_time()
+        found = sf.optimum(problem, objective, time_limit=limit)
+        assert time.process_time() - begin < allowed(limit), found.reason
+        begin = time.process_time()
+        sf.reduce(problem, time_limit=limit)
+        assert time.process_time() - begin < allowed(limit)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1.0, 10.0])
 @pytest.mark.parametrize("name", ["auto", "dual-lbfgs", "one shot"])
 def test_limits_hold_for_a_hundred_classes(name: str, limit: float) -> None:
