@@ -242,6 +242,10 @@ ENTRY_ROUNDINGS = 4
 #: Largest number of products in a sparse Gram matrix, and of flops in its factorisation: some seconds each.
 MAX_GRAM_PRODUCTS, MAX_FACTOR_FLOPS = 1e8, 5e9
 
+#: Numbers written per product of a sparse Gram matrix, and per entry when it is made symmetric: 0.04 s for
+#: 5.7e6 products in 1e6 entries, 4 s for 6e7 of each (both sides of ``control5`` and ``gpp124-1``).
+PRODUCT_NUMBERS, ENTRY_NUMBERS = 10.0, 100.0
+
 #: Dense flops assumed to take as long as one flop of a sparse factorisation. On the Gram matrix of 3,000
 #: random sparse rows, of which SuperLU factorised a similar one in 1.2 s, dense Cholesky took 0.3 s.
 DENSE_FLOPS_PER_SPARSE_FLOP = 30.0
@@ -286,8 +290,9 @@ class SparseGram(Gram):
     @cached_property
     def matrix(self) -> Any:
         """The matrix, exactly symmetric."""
-        pairs = self.products
-        guard("the Gram matrix of the equality rows", 10.0 * WRITE_FLOPS * pairs, memory=40.0 * pairs)
+        pairs, size = self.products, float(self._vectors.shape[0])
+        numbers = PRODUCT_NUMBERS * pairs + ENTRY_NUMBERS * min(pairs, size**2)
+        guard("the Gram matrix of the equality rows", WRITE_FLOPS * numbers, memory=40.0 * pairs)
         product = sp.csr_array(self._vectors @ self._vectors.T)
         return sp.csr_array(0.5 * (product + product.T))
 

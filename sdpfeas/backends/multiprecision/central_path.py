@@ -140,6 +140,7 @@ class Rows:
                 rest -= len(rows[order[long]])
                 long += 1
             images = [(x * _matrix(n, rows[j]) * z).entries() for j in order[:long]]
+            check_deadline("a Schur complement in multiprecision arithmetic")
             if images:
                 flat = flint.arb_mat(len(order), n * n)
                 for place, i in enumerate(order):
@@ -152,6 +153,7 @@ class Rows:
                         total[j][i] = total[i][j]
             xs, zs = x.table(), z.table()
             for place, j in enumerate(order[long:], start=long):
+                check_deadline("a Schur complement in multiprecision arithmetic")
                 for i in order[place:]:
                     for a, b, v in rows[i]:
                         total[i][j] += v * sum((w * xs[a][c] * zs[d][b] for c, d, w in rows[j]), flint.arb(0))
