@@ -288,9 +288,17 @@ def envelope(matrix: Any) -> tuple[float, float]:
 
 
 def sparse_factor(matrix: Any) -> Any:
-    """Factorise a sparse symmetric matrix without pivoting; raises ``LinAlgError`` on a zero pivot."""
+    """Factorise a sparse symmetric matrix without pivoting, within the limits of time and memory."""
     entries, products = envelope(matrix)
     guard("a sparse factor", SPARSE_FLOPS * products + 20.0 * WRITE_FLOPS * entries, memory=64.0 * entries)
+    return symmetric_lu(matrix, "a sparse factor")
+
+
+def symmetric_lu(matrix: Any, what: str) -> Any:
+    """Factorise a sparse symmetric matrix without pivoting; raises ``LinAlgError`` on a zero pivot.
+
+    The matrix may be indefinite if its pivots cannot vanish (quasi-definite systems).
+    """
     try:
         return scipy.sparse.linalg.splu(
             sp.csc_array(matrix),
@@ -299,4 +307,4 @@ def sparse_factor(matrix: Any) -> Any:
             options={"SymmetricMode": True},
         )
     except RuntimeError as error:
-        raise np.linalg.LinAlgError(f"a sparse factor: {error}") from None
+        raise np.linalg.LinAlgError(f"{what}: {error}") from None

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-import scipy.sparse.linalg
 
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray, symmetric_lu
 
 #: First regularisation of a dense M, relative to its diagonal, where rows are linearly dependent.
 DENSE_REGULARISATION = 1e-15
@@ -127,15 +126,7 @@ class SparseNormalEquations:
             whole = sp.block_array([[schur, columns], [columns.T, None]], format="csc")
             regularised = sp.block_array([[regularised, columns], [columns.T, corner]], format="csc")
         self._whole = whole
-        try:
-            self._factor = scipy.sparse.linalg.splu(
-                sp.csc_array(regularised),
-                permc_spec="MMD_AT_PLUS_A",
-                diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True},
-            )
-        except RuntimeError as error:
-            raise np.linalg.LinAlgError(f"the Newton system: {error}") from None
+        self._factor = symmetric_lu(regularised, "the Newton system")
 
     @property
     def fill(self) -> float:
