@@ -426,26 +426,6 @@ def short_rows(matrix: np.ndarray) -> np.ndarray:
     return found[[i for i in range(len(found)) if any(found[i])]]
 
 
-def saturated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return a short basis of all integer vectors in the row space, and its weights over a denominator."""
-    rows = independent_rows(matrix)
-    part = matrix[rows]
-    weights = np.zeros((len(rows), len(matrix)), dtype=object)
-    weights[np.arange(len(rows)), rows] = 1
-    if not rows:
-        return part, weights, 1
-    import flint
-
-    # The columns of the part generate the lattice of its Hermite normal form H; the basis is H⁻¹ · part.
-    rank = len(rows)
-    square = _array(_flint(part.T).hnf())[:rank].T
-    inverse = flint.fmpq_mat(_flint(square)).inv()
-    numerators, common = inverse.numer_denom()
-    basis = _array(numerators * _flint(part)) // int(common)
-    short, change = _flint(basis).lll(transform=True)
-    return _array(short), product(_array(change * numerators), weights), int(common)
-
-
 def solution(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """Return a rational solution of ``matrix @ z = right``; None if there is none.
 

@@ -7,11 +7,9 @@ inequality rows, and ``beta(y)``, in this order. :class:`AuxiliarySystem` holds 
 multipliers to exposing vectors, in integers and in floating point.
 
 In order of cost, as in docs/facial-reduction.md: (1) :func:`sieve` tests single rows (Zhu, Pataki and
-Tran-Dinh 2019, "Sieve-SDP"); (2) the same on short combinations of rows, after
-:meth:`AuxiliarySystem.lll_reduced`; (3) :func:`solve_auxiliary_problem` calls a conic solver, and
-:func:`round_multipliers` makes its solution exact, or :func:`expose_coordinates` if the data were rounded.
-If approximate multipliers are known, :func:`start_coefficients` prepares them for :func:`round_multipliers`
-without a conic solver.
+Tran-Dinh 2019, "Sieve-SDP"); (2) :func:`start_coefficients` takes multipliers of an interior-point method
+that found no interior, if there are any; (3) :func:`solve_auxiliary_problem` calls a conic solver.
+:func:`round_multipliers` makes the solutions of (2) and (3) exact.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas.backends.clarabel import Clarabel
@@ -33,19 +30,15 @@ from sdpfeas.numerics.integer_matrices import (
     as_floats,
     as_int64,
     identity,
-    integral,
     kernel,
     product,
-    saturated,
     short_rows,
-    solution,
 )
 from sdpfeas.numerics.limits import WRITE_FLOPS, check_deadline, guard
-from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, smallest, svec_map, triangle_size
+from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, svec_map, triangle_size
 from sdpfeas.problem.conic_form import Cones, ConicForm
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.faces import Faces, is_sparse
-from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
 
@@ -84,9 +77,9 @@ class PsdPart:
 class AuxiliarySystem:
     """Linear map from multipliers to exposing vectors on a face, in integers.
 
-    Row k of ``matrix`` is the exposing vector of the multipliers ``weights[k]`` of the integer rows; row k of
-    ``vanishing`` is its image on Free blocks and boxes, which must be zero. ``parts`` are the columns of PSD
-    blocks, ``nonneg`` those of non-negative entries, of which the last is ``beta``.
+    Row k of ``matrix`` is the exposing vector of the multiplier of row ``index[k]``, row k of ``vanishing``
+    its image on Free blocks and boxes, which must be zero. ``parts`` are the columns of PSD blocks,
+    ``nonneg`` those of non-negative entries, of which the last is ``beta``.
     """
 
     faces: Faces
@@ -94,7 +87,7 @@ class AuxiliarySystem:
     vanishing: np.ndarray
     parts: tuple[PsdPart, ...]
     nonneg: slice
-    weights: np.ndarray
+    index: list[int]
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -115,66 +108,29 @@ class AuxiliarySystem:
         kinds = _signed_rows(self.faces)
         return np.array([max(sign * scaled[i], 0.0) * sign if sign else scaled[i] for i, sign in kinds])
 
-    def lll_reduced(self) -> AuxiliarySystem:
-        """Return an LLL-reduced basis of all exposing vectors with zero image on Free blocks and boxes."""
-        d, n = self.vectors.shape
-        if self.vanishing.shape[1]:
-            combine = kernel(self.vanishing.T).T
-        else:
-            combine = identity(d)
-        guard("short combinations of rows", 4.0 * INTEGER_FLOPS * len(combine) ** 3 * math.sqrt(n + 1.0))
-        basis, weights, _ = saturated(product(combine, self.vectors))
-        change = product(weights, combine)
-        made = product(change, self.weights)
-        vanishing = np.zeros((len(basis), 0), dtype=object)
-        return AuxiliarySystem(self.faces, basis, vanishing, self.parts, self.nonneg, made)
-
-    @cached_property
-    def orthonormal_bases(self) -> dict[int, tuple[FloatArray, FloatArray]]:
-        """Per block, the QR decomposition ``V = Q C`` of the basis of its face."""
-        out = {}
-        for part in self.parts:
-            basis = self.faces.bases[part.block]
-            assert basis is not None
-            q, c = np.linalg.qr(basis.astype(np.float64))
-            out[part.block] = (q, c)
+    def multipliers(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return integer multipliers of all rows from those of the rows of the system."""
+        out = np.zeros(self.faces.problem.m, dtype=object)
+        np.add.at(out, self.index, coefficients)
         return out
-
-    @property
-    def matrix_entries(self) -> int:
-        """Number of entries of all matrices."""
-        return sum(part.side**2 for part in self.parts)
 
     @cached_property
     def floats(self) -> tuple[FloatArray, FloatArray]:
-        """``matrix`` in floating point, with matrices in orthonormal coordinates, and ``vanishing``.
+        """``matrix`` in floating point, with matrices written out, and ``vanishing``.
 
         The column of ``beta`` has the units of the bounds, so it is scaled to the norm of all other columns.
         """
-        count, entries = float(self.matrix.shape[0]), self.matrix_entries
-        cubes = sum(part.side**3 for part in self.parts)
-        flops = count * (2.0 * cubes + CONVERSION_FLOPS_PER_ENTRY * entries)
-        guard("the rows on a face", flops, memory=24.0 * count * entries)
-        vectors = as_floats(self.vectors)
-        out = np.zeros(
-            (len(vectors), sum(p.side**2 for p in self.parts) + self.nonneg.stop - self.nonneg.start)
+        count, entries = float(len(self.index)), sum(part.side**2 for part in self.parts)
+        guard(
+            "the rows on a face", count * CONVERSION_FLOPS_PER_ENTRY * entries, memory=24.0 * count * entries
         )
-        start = 0
-        for part in self.parts:
-            frame = self.orthonormal_bases[part.block][1]
-            where, own = part.entries, slice(start, start + part.side**2)
-            for row, vector in zip(out, vectors, strict=True):
-                np.take(vector, where, out=row[own], mode="clip")  # other modes copy first
-            if not np.array_equal(frame, np.eye(part.side)):
-                inverse = np.linalg.inv(frame)
-                matrices = out[:, own].reshape(len(vectors), part.side, part.side)
-                out[:, own] = (inverse.T @ matrices @ inverse).reshape(len(vectors), part.side**2)
-            start += part.side**2
-        out[:, start:] = vectors[:, self.nonneg]
-        out[:, -1] = 0.0
-        last, other = vectors[:, -1], np.linalg.norm(out)
-        weight = np.linalg.norm(last)
-        out[:, -1] = last * (other / weight if weight > 0.0 and other > 0.0 else 1.0)
+        vectors = as_floats(self.vectors)
+        out = np.concatenate(
+            [*(vectors[:, part.entries] for part in self.parts), vectors[:, self.nonneg]], axis=1
+        )
+        weight, other = np.linalg.norm(out[:, -1]), np.linalg.norm(out[:, :-1])
+        if weight > 0.0 and other > 0.0:
+            out[:, -1] *= other / weight
         return out, as_floats(self.vanishing)
 
     def split(self, vector: FloatArray) -> tuple[list[FloatArray], FloatArray]:
@@ -211,11 +167,9 @@ def auxiliary_system(faces: Faces) -> AuxiliarySystem:
     signs[signed, np.arange(len(signed))] = [signed_rows[k][1] for k in signed]
     betas = np.empty(count, dtype=object)
     betas[:] = [faces.upper[i] if sign < 0 else faces.lower[i] for i, sign in signed_rows]
-    weights = np.zeros((count, faces.problem.m), dtype=object)
-    weights[np.arange(count), [i for i, _ in signed_rows]] = 1
     matrix = _hstack([*matrices, *vectors, signs, betas[:, None]])
     zero = np.concatenate([np.zeros((count, 0), dtype=np.int64), *vanishing], axis=1)
-    return AuxiliarySystem(faces, matrix, zero, tuple(parts), slice(start, matrix.shape[1]), weights)
+    return AuxiliarySystem(faces, matrix, zero, tuple(parts), slice(start, matrix.shape[1]), which)
 
 
 def _hstack(arrays: list[Any]) -> Any:
@@ -253,48 +207,24 @@ def has_exposing_row(problem: FeasibilityProblem) -> bool:
     entries = sum(block.entries for block in problem.sets)
     if problem.lmis or not 0 < zero.size * entries <= SCREEN_NUMBERS:
         return False
-    signs = _possible_signs(problem)
-    for sign, bounds in ((1.0, problem.lower), (-1.0, problem.upper)):
-        for i in np.flatnonzero((bounds == 0.0) & signs[sign]):
-            unit = np.zeros(problem.m)
-            unit[i] = sign
-            if all(map(_nonpositive, problem.sets, problem.adjoint(unit))):
+    for i in zero:
+        unit = np.zeros(problem.m)
+        unit[i] = 1.0
+        parts = problem.adjoint(unit)
+        for sign, bounds in ((1.0, problem.lower), (-1.0, problem.upper)):
+            if bounds[i] == 0.0 and all(map(_nonpositive, problem.sets, (sign * part for part in parts))):
                 return True
     return False
 
 
-def _possible_signs(problem: FeasibilityProblem) -> dict[float, np.ndarray]:
-    """Return, per sign of the multiplier, the rows whose diagonals allow them to be non-positive."""
-    possible = {sign: np.ones(problem.m, dtype=bool) for sign in (1.0, -1.0)}
-    for b, block, rows in problem.blocks():
-        if not rows.empty and (block.free or not block.cone):
-            # The block has no proper face: the row must vanish on it.
-            for fine in possible.values():
-                fine[problem.upper_norms[b] > 0.0] = False
-    if not any(fine.any() for fine in possible.values()):
-        return possible
-    for _, block, rows in problem.blocks():
-        if not isinstance(rows, Sparse) or not block.cone:
-            continue
-        coo = rows.array.tocoo()
-        row, place = coo.coords
-        line = (place % (block.n + 1) == 0) if block.matrix else np.ones(place.size, dtype=bool)
-        for sign, fine in possible.items():
-            fine[row[line & (sign * coo.data > 0.0)]] = False
-        # A matrix with zero diagonal and other entries is indefinite.
-        counts = (np.bincount(row[which & (coo.data != 0.0)], minlength=problem.m) for which in (line, ~line))
-        on, off = counts
-        for fine in possible.values():
-            fine[(off > 0) & (on == 0)] = False
-    return possible
-
-
 def _nonpositive(block: BlockSet, part: FloatArray) -> bool:
     """Return whether a row seems to be non-positive on a block."""
-    if not part.any():
+    size = float(np.max(np.abs(part), initial=0.0))
+    if size == 0.0:
         return True
-    size = float(np.max(np.abs(part)))
-    if not block.cone or np.max(np.diagonal(part) if part.ndim == 2 else part) > EIGENVALUE_TOLERANCE * size:
+    line = np.diagonal(part) if part.ndim == 2 else part
+    # A matrix with zero diagonal and other entries is indefinite.
+    if not block.cone or np.max(line) > EIGENVALUE_TOLERANCE * size or not line.any():
         return False
     return part.ndim == 1 or bool(eigvalsh(part)[-1] <= EIGENVALUE_TOLERANCE * size)
 
@@ -306,20 +236,26 @@ def sieve(system: AuxiliarySystem) -> list[np.ndarray]:
     numbers, each one alone, since not all of them may be usable. A row with ``beta > 0`` proves
     infeasibility and is returned alone.
     """
-    found, betas = list[tuple[int, int]](), system.dense_columns(slice(-1, None))[:, 0]
+    single, betas = list[np.ndarray](), system.dense_columns(slice(-1, None))[:, 0]
     for k, sign in _candidates(system):
         check_deadline("a sieve over rows")
         beta = betas[k]
         if sign * beta < 0 or not _is_psd(system, k, sign):
             continue
         if beta:
-            return [sign * system.weights[k]]
-        found.append((k, sign))
-    single = [sign * system.weights[k] for k, sign in found]
+            return [_multiplier(system, k, sign)]
+        single.append(_multiplier(system, k, sign))
     if len(single) < 2:
         return single
     total = [np.sum(single, axis=0)]
     return total if system.faces.rows.simple else total + single
+
+
+def _multiplier(system: AuxiliarySystem, k: int, sign: int) -> np.ndarray:
+    """Return the multipliers of a single row of the system."""
+    out = np.zeros(system.faces.problem.m, dtype=object)
+    out[system.index[k]] = sign
+    return out
 
 
 def _candidates(system: AuxiliarySystem) -> list[tuple[int, int]]:
@@ -355,57 +291,6 @@ def _is_psd(system: AuxiliarySystem, k: int, sign: int) -> bool:
     return True
 
 
-# --- Coordinate faces, for rounded data
-#
-# Small eigenvalues of an exposing vector of rounded data need not stand for zeros. But where none of the rows
-# used has an entry, the vector is zero whatever the data are: a set of coordinates is a face. On the other
-# coordinates the vector is clearly definite, so its multipliers may be rounded.
-
-#: Diagonal entries of an exposing vector of trace one below this may stand for zeros.
-POSITIVE_DIAGONAL = 1e-7
-
-#: Least eigenvalue, for a vector of trace one, of a definite matrix.
-DEFINITE_EIGENVALUE = 1e-8
-
-#: Bits of the rounded multipliers.
-MULTIPLIER_BITS = 40
-
-
-def expose_coordinates(system: AuxiliarySystem, coefficients: FloatArray) -> np.ndarray | None:
-    """Return integer multipliers that expose a set of coordinates near an approximate exposing vector.
-
-    ``coefficients`` of ``system.floats`` give the vector, of trace one. Returns None if there is no such set.
-    """
-    vectors = as_floats(system.vectors)
-    nonzero = vectors != 0.0
-    entries = slice(system.nonneg.start, system.nonneg.stop - 1)
-    used = ~nonzero[:, -1] & ~np.any(system.vanishing != 0, axis=1)
-    while True:
-        vector = np.where(used, coefficients, 0.0) @ vectors
-        inside = np.zeros(vectors.shape[1], dtype=bool)
-        inside[entries] = vector[entries] > POSITIVE_DIAGONAL
-        for part in system.parts:
-            positive = vector[part.diagonal] > POSITIVE_DIAGONAL
-            i, j = np.triu_indices(part.side)
-            inside[part.position] = positive[i] & positive[j]
-        still_used = used & ~np.any(nonzero & ~inside, axis=1)
-        if np.array_equal(still_used, used):
-            break
-        used = still_used
-    if not inside.any():
-        return None
-    for part in system.parts:
-        matrix = part.matrices(vector[None])[0]
-        own = np.flatnonzero(np.diagonal(matrix) > POSITIVE_DIAGONAL)
-        if own.size and not smallest(matrix[np.ix_(own, own)]) > DEFINITE_EIGENVALUE:
-            return None
-    sizes = np.linalg.norm(vectors[used], axis=1)
-    unit = 2.0**-MULTIPLIER_BITS / float(np.max(sizes))
-    whole = np.zeros(len(coefficients), dtype=object)
-    whole[used] = [int(v) for v in np.rint(coefficients[used] / unit).tolist()]
-    return np.asarray(whole.dot(system.weights))
-
-
 # --- The auxiliary problem, by a conic solver
 #
 # Maximise lambda such that an exposing vector of trace one, minus lambda times the identity, is in the cone.
@@ -422,9 +307,6 @@ MINIMAL_FACE_DEPTH = -1e-5
 #: Rounding error of an exposing vector, relative to its terms.
 ROUNDING_SHARE = 1e-7
 
-#: Pivots below this, relative to the largest, count as zero.
-RANK_TOLERANCE = 1e-10
-
 
 def solve_auxiliary_problem(system: AuxiliarySystem, deadline: Deadline) -> tuple[FloatArray, float] | None:
     """Return coefficients of ``system.floats`` of the deepest exposing vector, and its depth."""
@@ -432,17 +314,13 @@ def solve_auxiliary_problem(system: AuxiliarySystem, deadline: Deadline) -> tupl
     memory = 32.0 * sum(float(triangle_size(part.side)) ** 2 for part in system.parts)
     guard("an auxiliary problem", memory=memory)
     vectors, vanishing = system.floats
-    basis, coefficients = _orthonormal(vectors, vanishing)
-    if not len(basis):
-        return None
-    form = _auxiliary_program(system, basis)
+    sizes = np.linalg.norm(np.concatenate([vectors, vanishing], axis=1), axis=1)
+    sizes[sizes == 0.0] = 1.0
+    form = _auxiliary_program(system, vectors / sizes[:, None], vanishing / sizes[:, None])
     answer = Clarabel(tolerance=SOLVER_TOLERANCE, max_iterations=100).solve_cones_on_rows(form, deadline)
-    if answer.x is None or not np.isfinite(answer.x).all():
+    if answer.x is None or not np.isfinite(answer.x).all() or not np.linalg.norm(answer.x[:-1]) > 1e-3:
         return None
-    y = answer.x[:-1]
-    if not np.linalg.norm(y) > 1e-3:
-        return None
-    return y @ coefficients, float(answer.x[-1])
+    return answer.x[:-1] / sizes, float(answer.x[-1])
 
 
 def start_coefficients(system: AuxiliarySystem, multipliers: FloatArray) -> FloatArray | None:
@@ -463,52 +341,20 @@ def start_coefficients(system: AuxiliarySystem, multipliers: FloatArray) -> Floa
     return coefficients / trace if min(depth, entries.min()) > -SMALL_EIGENVALUE * trace else None
 
 
-def _orthonormal(vectors: FloatArray, vanishing: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return an orthonormal basis of the exposing vectors with ``vanishing`` zero, and its coefficients."""
-    count = float(len(vectors))
-    # Pivoting updates all columns at every step, which is bound by memory bandwidth.
-    guard("an auxiliary problem", 12.0 * vectors.size * min(vectors.shape) + 4.0 * count**3)
-    sizes = np.linalg.norm(np.concatenate([vectors, vanishing], axis=1), axis=1)
-    sizes[sizes == 0.0] = 1.0
-    coefficients = np.diag(1.0 / sizes)
-    if vanishing.shape[1]:
-        coefficients = scipy.linalg.null_space((vanishing / sizes[:, None]).T, rcond=RANK_TOLERANCE).T / sizes
-    made = coefficients @ vectors
-    if not made.size:
-        return made, coefficients
-    q, r, order = scipy.linalg.qr(made.T, mode="economic", pivoting=True)
-    diagonal = np.abs(np.diagonal(r))
-    rank = int(np.sum(diagonal > RANK_TOLERANCE * np.max(diagonal, initial=0.0)))
-    inverse = scipy.linalg.solve_triangular(r[:rank, :rank], np.eye(rank))
-    return q[:, :rank].T, inverse.T @ coefficients[order[:rank]]
-
-
-def _auxiliary_program(system: AuxiliarySystem, basis: FloatArray) -> ConicForm:
-    """Return the auxiliary problem in cone form, with free variables."""
-    count = len(basis)
-    trace = np.zeros(count)
-    cone_rows, identities, sides, start = [], [], [], 0
-    for part in system.parts:
-        own = basis[:, start : start + part.side**2]
-        start += part.side**2
-        eye = np.eye(part.side).reshape(-1)
-        trace += own @ eye
-        pack = svec_map(part.side, "upper").T
-        cone_rows.append(np.asarray(pack @ own.T))
-        identities.append(np.asarray(pack @ eye))
-        sides.append(part.side)
-    nonneg = basis[:, start:].T
-    trace += nonneg.sum(axis=0)
-    cone_block = np.concatenate([nonneg, *cone_rows])
-    identity_column = np.concatenate([np.ones(len(nonneg)), *identities])
-    matrix = sp.csc_array(
-        np.block([[trace[None, :], np.zeros((1, 1))], [-cone_block, identity_column[:, None]]])
+def _auxiliary_program(system: AuxiliarySystem, vectors: FloatArray, vanishing: FloatArray) -> ConicForm:
+    """Return the auxiliary problem in cone form, with free variables: the coefficients, then lambda."""
+    sides, count = [part.side for part in system.parts], system.nonneg.stop - system.nonneg.start
+    packs = sp.block_diag([sp.csr_array((0, 0)), *(svec_map(side, "upper").T for side in sides)])
+    pack = sp.block_array([[None, sp.eye_array(count)], [packs, None]], format="csr")
+    identity = np.concatenate([*(np.eye(side).reshape(-1) for side in sides), np.ones(count)])
+    equations = np.concatenate([vectors @ identity[:, None], vanishing], axis=1).T
+    matrix = np.block(
+        [[equations, np.zeros((len(equations), 1))], [-(pack @ vectors.T), (pack @ identity)[:, None]]]
     )
-    rhs = np.zeros(matrix.shape[0])
-    rhs[0] = 1.0
-    cost = np.append(np.zeros(count), -1.0)
-    cones = Cones(free=1, nonneg=len(nonneg), semidefinite=tuple(sides))
-    return ConicForm.free_variables(cost, matrix, rhs, cones)
+    rhs = np.eye(1, len(matrix))[0]
+    cost = -np.eye(1, matrix.shape[1], matrix.shape[1] - 1)[0]
+    cones = Cones(free=len(equations), nonneg=count, semidefinite=tuple(sides))
+    return ConicForm.free_variables(cost, sp.csc_array(matrix), rhs, cones)
 
 
 # --- Rounding to exact multipliers
@@ -521,10 +367,7 @@ def _auxiliary_program(system: AuxiliarySystem, basis: FloatArray) -> ConicForm:
 #: Eigenvalues of an exposing vector of trace one below this may stand for zeros.
 SMALL_EIGENVALUE = 1e-4
 
-#: Ratio of consecutive eigenvalues that marks the end of the kernel.
-KERNEL_GAP = 20.0
-
-#: Number of kernel dimensions that are tried per block.
+#: Number of gaps between eigenvalues that are tried as the end of the kernels.
 KERNEL_GUESSES = 3
 
 #: Decimal digits of the kernel from which integer relations are computed.
@@ -546,61 +389,35 @@ def round_multipliers(system: AuxiliarySystem, coefficients: FloatArray) -> Iter
     for guess in _kernel_dimensions([lam for lam, _ in spectra]):
         for digits in KERNEL_DIGITS if any(guess) else KERNEL_DIGITS[:1]:
             bases = [
-                _integer_kernel(system, part, frame[:, :k], digits)
-                for part, (_, frame), k in zip(system.parts, spectra, guess, strict=True)
+                _integer_kernel(frame[:, :k], digits) for (_, frame), k in zip(spectra, guess, strict=True)
             ]
-            if any(basis is None for basis in bases):
-                continue
-            free = _combinations(system, [b for b in bases if b is not None], zeros)
-            yield from _round_combination(system, free, coefficients)
+            if all(basis is not None for basis in bases):
+                free = _combinations(system, bases, zeros)
+                yield from _round_combination(system, free, coefficients)
 
 
 def _kernel_dimensions(spectra: list[FloatArray]) -> list[tuple[int, ...]]:
-    """Return plausible dimensions of the kernels, those with the largest gaps first."""
-    choices: list[list[tuple[float, int]]] = []
-    for lam in spectra:
-        floor = max(1e-13, -float(lam[0])) if lam.size else 1e-13  # negative eigenvalues are errors
-        values = np.maximum(lam, floor)
-        plausible = []
-        for k in range(lam.size + 1):
-            if k and lam[k - 1] > SMALL_EIGENVALUE:
-                break
-            below = values[k - 1] if k else floor
-            above = values[k] if k < lam.size else SMALL_EIGENVALUE
-            ratio = above / (below if k else 1e-7)
-            if ratio >= KERNEL_GAP or k == lam.size or k == 0:
-                plausible.append((ratio, k))
-        choices.append(sorted(plausible, reverse=True)[:KERNEL_GUESSES])
-    if not choices:
+    """Return plausible dimensions of the kernels, those with the largest gap between eigenvalues first."""
+    if not spectra:
         return [()]
-    # Vary one block at a time.
-    best = tuple(c[0][1] for c in choices)
-    out = [best]
-    for b, choice in enumerate(choices):
-        out += [(*best[:b], k, *best[b + 1 :]) for _, k in choice[1:]]
-    return out
+    # Negative eigenvalues are errors.
+    floor = max(1e-13, *(-float(lam[0]) for lam in spectra if lam.size))
+    pooled = np.sort(np.concatenate(spectra))
+    pooled = np.maximum(
+        np.concatenate([[floor], pooled[pooled < SMALL_EIGENVALUE], [SMALL_EIGENVALUE]]), floor
+    )
+    gaps = np.argsort(-(pooled[1:] / pooled[:-1]), kind="stable")[:KERNEL_GUESSES]
+    return list(dict.fromkeys(tuple(int(np.sum(lam < pooled[g + 1])) for lam in spectra) for g in gaps))
 
 
-def _integer_kernel(
-    system: AuxiliarySystem, part: PsdPart, frame: FloatArray, digits: int
-) -> np.ndarray | None:
-    """Return an integer basis, in the coordinates of the face, of a subspace near the span of ``frame``."""
-    k = frame.shape[1]
-    if k == 0:
-        return np.zeros((part.side, 0), dtype=object)
-    if k == part.side:
-        return identity(part.side)
-    basis = system.faces.bases[part.block]
-    assert basis is not None
-    q, _ = system.orthonormal_bases[part.block]
-    n = len(basis)
+def _integer_kernel(frame: FloatArray, digits: int) -> np.ndarray | None:
+    """Return an integer basis of a subspace near the span of ``frame``, None if it has another dimension."""
+    n, k = frame.shape
+    if k in (0, n):
+        return identity(n)[:, :k]
     guard("integer relations of a kernel", 4.0 * INTEGER_FLOPS * n**3 * math.sqrt(n))
-    relations = _integer_relations(q @ frame, digits)[: n - k]
-    found = kernel(relations)
-    if found.shape[1] != k:
-        return None
-    inside = solution(basis, found)
-    return None if inside is None else np.stack([integral(column)[0] for column in inside.T], axis=1)
+    found = kernel(_integer_relations(frame, digits)[: n - k])
+    return found if found.shape[1] == k else None
 
 
 def _integer_relations(span: FloatArray, digits: int) -> np.ndarray:
@@ -611,7 +428,7 @@ def _integer_relations(span: FloatArray, digits: int) -> np.ndarray:
     return short_rows(np.concatenate([identity(n), scaled], axis=1))[:, :n]
 
 
-def _combinations(system: AuxiliarySystem, kernels: list[np.ndarray], zeros: list[int]) -> np.ndarray:
+def _combinations(system: AuxiliarySystem, kernels: list[Any], zeros: list[int]) -> np.ndarray:
     """Return a basis, as columns, of the combinations of rows with the given kernels and zeros."""
     count = len(system.vectors)
     equations = [system.vanishing, system.vectors[:, system.nonneg][:, zeros]]
@@ -627,32 +444,20 @@ def _round_combination(
     system: AuxiliarySystem, free: np.ndarray, coefficients: FloatArray
 ) -> Iterator[np.ndarray]:
     """Yield multipliers in the span of ``free`` near ``coefficients``, the coarsest rounding first."""
-    if not free.shape[1]:
-        return
     vectors = system.floats[0]
-    sizes = np.linalg.norm(vectors, axis=1)
-    try:
-        spanned = free.astype(np.float64)
-    except OverflowError:
-        return
     with np.errstate(all="ignore"):
-        images = spanned.T @ vectors
-    if not np.isfinite(images).all():
+        images = as_floats(free).T @ vectors
+        lengths = np.linalg.norm(images, axis=1)
+    if not (lengths.size and np.isfinite(lengths).all()):
         return
-    lengths = np.linalg.norm(images, axis=1)
     lengths[lengths == 0.0] = 1.0
-    target = coefficients @ vectors
-    amounts, *_ = np.linalg.lstsq((images / lengths[:, None]).T, target, rcond=None)
-    whole = float(np.linalg.norm(amounts @ (images / lengths[:, None])))
-    if not (math.isfinite(whole) and whole > 0.0 and sizes.any()):
+    directions = images / lengths[:, None]
+    amounts, *_ = np.linalg.lstsq(directions.T, coefficients @ vectors, rcond=None)
+    size = float(np.linalg.norm(amounts @ directions))
+    if not size > 0.0:
         return
-    for error in ROUNDING_ERRORS if free.shape[1] > 1 else (None,):
-        if error is None:
-            rounded = np.array([1 if amounts[0] > 0.0 else -1], dtype=object)
-        else:
-            steps = amounts / lengths * (float(np.sum(lengths)) / (error * whole))
-            if not np.all(np.abs(steps) < 2.0**62):
-                continue
-            rounded = np.empty(len(steps), dtype=object)
-            rounded[:] = np.rint(steps).astype(np.int64).tolist()
-        yield product(product(free, rounded[:, None]).T, system.weights)[0]
+    steps = amounts / lengths * (float(np.sum(lengths)) / size)
+    for error in ROUNDING_ERRORS if steps.size > 1 else (1.0,):
+        if np.all(np.abs(steps) < error * 2.0**62):
+            rounded = np.array([[int(v)] for v in np.rint(steps / error)], dtype=object)
+            yield system.multipliers(product(free, rounded)[:, 0])

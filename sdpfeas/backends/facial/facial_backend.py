@@ -9,7 +9,7 @@ Starting multipliers may be close to an exposing vector. Callbacks are not suppo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch
@@ -92,23 +92,7 @@ class Facial(FeasibilityBackend):
             if inquiry.finished:
                 return claim
             solved = state.faces
-        return self._with_decimal_verdict(problem, claim, inquiry)
-
-    def _with_decimal_verdict(self, problem: FeasibilityProblem, claim: Claim, inquiry: Inquiry) -> Claim:
-        """Add to the status the verdict about the decimal data, if they differ from the binary64 data."""
-        if inquiry.reading is not Reading.STORED or inquiry.deadline.expired or inquiry.reduced:
-            return claim
-        if not has_faces(problem, Reading.WRITTEN):
-            return claim
-        stored, written = (integral_rows(rows_only(problem).problem, name) for name in Reading)
-        if stored.scales == written.scales or not written.simple:
-            return claim
-        inner = Inquiry(problem, deadline=inquiry.deadline, rigorous=True, reading="written")
-        verdict = inner.final_check(self.solve(problem, inner)).verdict
-        if verdict is Verdict.UNDECIDED:
-            return claim
-        hint = f"as decimals: {verdict.upper()}; pass reading='written'"
-        return replace(claim, raw_status=f"{claim.raw_status}; {hint}")
+        return claim
 
     def _backends(self, state: SearchState, solved: Faces | None) -> list[str]:
         """Return the backends to call on a face: the first one during the search, the others at its end."""
