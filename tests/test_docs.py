@@ -52,8 +52,8 @@ def commands(page: str) -> Iterator[tuple[list[str], int]]:
 
 def helped(command: Any) -> Iterator[list[str]]:
     """Examples in the help of a command and of those below it."""
-    text = (command.epilog or "").partition("Example")[2]
-    for example in re.findall(r"sdpfeas (.*?)(?= ·|\n|\. |$)", text):
+    text = (command.epilog or "").partition("Examples:")[2]
+    for example in re.findall(r"sdpfeas (.*)", text):
         yield ["sdpfeas", *shlex.split(example)]
     for below in getattr(command, "commands", {}).values():
         yield from helped(below)

@@ -11,7 +11,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas import dropin
-from sdpfeas.cli.new import BACKEND, FAMILY
+from sdpfeas.cli.new import fill_template
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = {"sdpfeas": sf, "sdpfeas.dropin": dropin}
@@ -21,8 +21,8 @@ def sources() -> Iterator[tuple[str, str]]:
     """Everything that shows authors what a drop-in file looks like, by name."""
     for path in sorted((*ROOT.glob("solvers/*.py"), *ROOT.glob("problems/*.py"))):
         yield f"{path.parent.name}/{path.name}", path.read_text(encoding="utf-8")
-    for name, template in {"new backend": BACKEND, "new family": FAMILY}.items():
-        yield name, template.format(name="mine", kind="Mine", title="Mine")
+    for kind in ("backend", "family"):
+        yield f"new {kind}", fill_template(f"{kind}.py", "mine")
     page = (ROOT / "docs/howto/backend.md").read_text(encoding="utf-8")
     yield "docs/howto/backend.md", "\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S))
 

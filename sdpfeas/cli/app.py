@@ -6,25 +6,17 @@ import inspect
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from sdpfeas import __version__
-from sdpfeas.cli.board import register as add_board
+from sdpfeas.cli import board, discover, new, releases, solve, studies, wlda
 from sdpfeas.cli.console import err
-from sdpfeas.cli.discover import register as add_discover
-from sdpfeas.cli.new import register as add_new
-from sdpfeas.cli.releases import register as add_releases
-from sdpfeas.cli.solve import register as add_answers
-from sdpfeas.cli.studies import register as add_studies
-from sdpfeas.cli.wlda import register as add_wlda
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.escaping import escape_terminal
-
-__all__ = ["app", "main"]
 
 EPILOG = """
 Examples:
@@ -55,34 +47,50 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (
-    add_discover,
-    add_answers,
-    add_studies,
-    add_releases,
-    add_wlda,
-    add_new,
-    add_board,
-)
-for add in COMMANDS:
-    add(app)
+new_files = typer.Typer(help="Write a template of a backend, a family or a study.", no_args_is_help=True)
+
+#: The commands by name, in the order of the help.
+COMMANDS: dict[str, Callable[..., None]] = {
+    "backends": discover.list_backends,
+    "problems": discover.list_problems,
+    "families": discover.list_families,
+    "show": discover.show,
+    "check-backend": discover.check_backend,
+    "solve": solve.solve,
+    "verify": solve.verify,
+    "audit": solve.audit,
+    "certify": solve.certify,
+    "check": solve.check,
+    "compare": studies.compare,
+    "judge": studies.judge,
+    "report": studies.report,
+    "scaling": studies.scaling,
+    "diff": studies.diff,
+    "merge": studies.merge,
+    "export": studies.export,
+    "releases": releases.releases,
+    "wlda": wlda.wlda,
+    "board": board.board,
+    "data": board.data,
+}
+NEW = {"backend": new.new_backend, "family": new.new_family, "study": new.new_study}
 
 
-def _lay_out(group: typer.Typer) -> None:
-    """Reflow help texts to the width of the terminal, with one line per example."""
-    for command in group.registered_commands:
-        text = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "")
-        command.help = "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
-        said, found, examples = (command.epilog or "").partition("Examples: ")
-        if found:
-            lines = [said.rstrip(), "Examples:", *(f"  {line}" for line in examples.split(" · "))]
-            command.epilog = "\n" + "\n\n".join(filter(None, lines))
-    for inner in group.registered_groups:
-        if inner.typer_instance is not None:
-            _lay_out(inner.typer_instance)
+def _add(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
+    """Add a command: its docstring is the help, reflowed, with one example per line at the end."""
+    text, _, examples = inspect.cleandoc(command.__doc__ or "").partition("\n\nExamples:\n")
+    paragraphs = [part.replace("\n", " ") for part in text.split("\n\n")]
+    lines = ["\nExamples:", *(f"  {line}" for line in examples.splitlines())]
+    group.command(name, help="\n\n".join(paragraphs), epilog="\n\n".join(lines) if examples else None)(
+        command
+    )
 
 
-_lay_out(app)
+for _name, _command in COMMANDS.items():
+    _add(app, _name, _command)
+for _name, _command in NEW.items():
+    _add(new_files, _name, _command)
+app.add_typer(new_files, name="new")
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from sdpfeas.cli import library as lib
-from sdpfeas.cli.console import AsJson, err, out, print_json, table
+from sdpfeas.cli.console import AsJson, err, marked, print_json, print_table, say
 from sdpfeas.errors import OptionError
 from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import parse_size
 from sdpfeas.study.board.data_sets import FOLDER, PROBLEM_SETS, Held, State, data_folder, known_sets, look
 from sdpfeas.study.cells import Retry, Settings
-
-__all__ = ["register"]
 
 #: Default time limits of a cell and of an audit in seconds, without and with ``--quick``.
 LIMITS, QUICK_LIMITS = (60.0, 300.0), (10.0, 30.0)
@@ -27,56 +26,39 @@ CONFLICT = 3
 LISTED_FILES = 6
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(
-        "board",
-        epilog="Exit codes: 0 success, 2 error, 3 proofs contradict each other. "
-        "Examples: sdpfeas board --quick · sdpfeas board board --time-limit 60 --jobs 2",
-    )(board)
-    app.command(
-        "data",
-        epilog="Exit codes: 0 all files are there, 1 files are missing or differ, 2 the command could not "
-        "run. Examples: sdpfeas data · sdpfeas data sdplib --json",
-    )(data)
-
-
 def board(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the board.")] = Path("board"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few small problems; takes a minute or two.")
-    ] = False,
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder of the board.")] = Path("board"),
+    quick: Annotated[bool, Option("--quick", help="A few small problems; takes a minute or two.")] = False,
     solvers: Annotated[
-        list[str] | None,
-        typer.Option("--solvers", help="A name or a path; repeatable; default: all that are known."),
+        list[str] | None, Option(help="A name or a path; repeatable; default: all that are known.")
     ] = None,
     sets: Annotated[
-        list[str] | None,
-        typer.Option("--sets", help=f"One of {', '.join(PROBLEM_SETS)}; repeatable; default: all."),
+        list[str] | None, Option(help=f"One of {', '.join(PROBLEM_SETS)}; repeatable; default: all.")
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(
-            "--time-limit",
-            "-t",
-            help=f"Seconds per cell; {LIMITS[0]:g}, with --quick {QUICK_LIMITS[0]:g}.",
+        Option(
+            "--time-limit", "-t", help=f"Seconds per cell; {LIMITS[0]:g}, with --quick {QUICK_LIMITS[0]:g}."
         ),
     ] = None,
     audit_limit: Annotated[
-        float | None,
-        typer.Option(
-            "--audit-limit", help=f"Seconds per audit; {LIMITS[1]:g}, with --quick {QUICK_LIMITS[1]:g}."
-        ),
+        float | None, Option(help=f"Seconds per audit; {LIMITS[1]:g}, with --quick {QUICK_LIMITS[1]:g}.")
     ] = None,
-    memory_limit: Annotated[str, typer.Option("--memory-limit", help="Memory per cell, such as 4G.")] = "4G",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cells run in parallel.")] = 1,
-    retry: Annotated[Retry | None, typer.Option(help="Compute these finished cells again.")] = None,
+    memory_limit: Annotated[str, Option(help="Memory per cell, such as 4G.")] = "4G",
+    jobs: Annotated[int, Option("--jobs", "-j", help="Cells run in parallel.")] = 1,
+    retry: Annotated[Retry | None, Option(help="Compute these finished cells again.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare the raw statuses of solvers with what is proved about public problems.
 
     Run the same command again to continue: finished cells are kept. The site in FOLDER/site opens from disk.
     Problem files are read from the folder SDPFEAS_DATA; the command data lists the missing ones.
+
+    Exit codes: 0 success, 2 error, 3 proofs contradict each other.
+
+    Examples:
+    sdpfeas board --quick
+    sdpfeas board board --time-limit 60 --jobs 2
     """
     if jobs < 1:
         raise OptionError(f"--jobs must be at least 1, got {jobs}")
@@ -101,59 +83,62 @@ def board(
         print_json({"site": written, "cells": len(plan.cells), "computed": computed, **data.plain()})
     else:
         for line in data.headlines():
-            out().print(escape_terminal(line))
-        out().print(f"site: {escape_terminal(written)}")
+            say("{}", line)
+        say("site: {}", written)
     for each in data.contradictions:
         err().print(f"[bold red]CONTRADICTION[/] {escape_terminal(each)}")
     raise typer.Exit(CONFLICT if data.contradictions else 0)
 
 
 def data(
-    sets: Annotated[list[str] | None, typer.Argument(metavar="SET", help="Data sets; default: all.")] = None,
+    sets: Annotated[list[str] | None, Argument(metavar="SET", help="Data sets; default: all.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the public data sets, their files that are present or missing, and where each belongs.
 
     No data is bundled with the library. Files in the folder SDPFEAS_DATA are compared by SHA-256.
+
+    Exit codes: 0 all files are there, 1 files are missing or differ, 2 the command could not run.
+
+    Examples:
+    sdpfeas data
+    sdpfeas data sdplib --json
     """
     folder = data_folder()
     held = look(folder, sets)
     if as_json:
-        print_json({"folder": folder, "files": [_file_facts(entry) for entry in held]})
+        facts = [
+            {
+                "set": e.set.folder,
+                "file": e.name,
+                "path": e.path,
+                "sha256": e.set.hashes[e.name],
+                "state": e.state,
+            }
+            for e in held
+        ]
+        print_json({"folder": folder, "files": facts})
     else:
         _print_files(held)
         if folder is None:
-            out().print(f"{FOLDER} is not set, or is not a folder. Set it to the folder with the data.")
+            say(f"{FOLDER} is not set, or is not a folder. Set it to the folder with the data.")
     raise typer.Exit(0 if all(entry.state is State.right for entry in held) else 1)
-
-
-def _file_facts(entry: Held) -> dict[str, Any]:
-    return {
-        "set": entry.set.folder,
-        "file": entry.name,
-        "path": entry.path,
-        "sha256": entry.set.hashes[entry.name],
-        "state": entry.state,
-    }
 
 
 def _print_files(held: list[Held]) -> None:
     by_set: dict[str, list[Held]] = {}
     for entry in held:
         by_set.setdefault(entry.set.folder, []).append(entry)
-    shown = table("set", "present", "files", "folder", "about")
+    rows = []
     for name, entries in by_set.items():
         right = sum(entry.state is State.right for entry in entries)
         style = "green" if right == len(entries) else "yellow" if right else "red"
-        where = escape_terminal(entries[0].path.parent)
-        about = known_sets()[name].about
-        shown.add_row(name, f"[{style}]{right}[/]", str(len(entries)), where, about)
-    out().print(shown)
+        present = marked(f"[{style}]{right}[/]")
+        rows.append([name, present, len(entries), entries[0].path.parent, known_sets()[name].about])
+    print_table(["set", "present", "files", "folder", "about"], rows)
     for state, words in ((State.missing, "missing"), (State.other, "content differs from the known file")):
         for name, entries in by_set.items():
             names = [entry.name for entry in entries if entry.state is state]
+            more = f" and {len(names) - LISTED_FILES} more" if len(names) > LISTED_FILES else ""
             if names:
-                more = f" and {len(names) - LISTED_FILES} more" if len(names) > LISTED_FILES else ""
-                out().print(
-                    f"[yellow]{name}[/]: {words}: {escape_terminal(', '.join(names[:LISTED_FILES]))}{more}"
-                )
+                say("[yellow]{}[/]: {}: {}{}", name, words, ", ".join(names[:LISTED_FILES]), more)

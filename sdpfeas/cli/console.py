@@ -8,14 +8,13 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 from sdpfeas.cards.finder import PROBLEMS, SOLVERS
 from sdpfeas.cards.toml import parse_toml
@@ -27,14 +26,16 @@ EXIT_CODES = {"feasible": 10, "infeasible": 20, "undecided": 30}
 
 STYLES = {"feasible": "green", "infeasible": "red", "undecided": "yellow"}
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 ExitCode = Annotated[
-    bool, typer.Option("--exit-code", help="Exit with 10 if feasible, 20 if infeasible, 30 if undecided.")
+    bool, Option("--exit-code", help="Exit with 10 if feasible, 20 if infeasible, 30 if undecided.")
 ]
 OptionPairs = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set an option of the backend; repeatable."),
+    Option("--set", "-s", metavar="NAME=VALUE", help="Set an option of the backend; repeatable."),
 ]
+TimeLimit = Annotated[float | None, Option("--time-limit", "-t", help="Seconds.")]
+Rigorous = Annotated[bool, Option("--rigorous", help="Reject numeric verdicts: proofs only.")]
 
 
 class _EscapingConsole(Console):
@@ -62,12 +63,35 @@ def spinner(text: str) -> Status:
     return console.status(escape_terminal(text), spinner="line" if plain else "dots")
 
 
-def table(*columns: str, title: str | None = None) -> Table:
+def say(text: str, *values: object) -> None:
+    """Print a line of Rich markup to standard output, with escaped values in the places of its braces."""
+    out().print(text.format(*map(escape_terminal, values)))
+
+
+def table(*columns: str) -> Table:
     """A table without borders."""
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column)
     return made
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, numbers: bool = False) -> None:
+    """Print a table; values are shown as text, and only :class:`Text` may have styles.
+
+    With ``numbers``, all columns but the first are aligned to the right.
+    """
+    shown = table(*columns)
+    for column in shown.columns[1:] if numbers else ():
+        column.justify = "right"
+    for row in rows:
+        shown.add_row(*(cell if isinstance(cell, Text) else Text(visible(str(cell))) for cell in row))
+    out().print(shown)
+
+
+def marked(markup: str, *values: object) -> Text:
+    """A cell of a table with Rich markup, and escaped values in the places of its braces."""
+    return Text.from_markup(markup.format(*map(escape_terminal, values)))
 
 
 def verdict_text(verdict: str) -> str:
@@ -93,13 +117,9 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if hasattr(value, "tolist"):  # NumPy arrays and scalars, without importing NumPy
         return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no infinity
-    if isinstance(value, (str, int, float, bool)) or value is None:
+    if isinstance(value, (int, str)) or value is None or (isinstance(value, float) and math.isfinite(value)):
         return value
-    if isinstance(value, Path):
-        return str(value)
-    return repr(value)
+    return str(value)  # also infinity, which JSON does not have
 
 
 def parse_pairs(pairs: list[str] | None) -> dict[str, Any]:
@@ -152,3 +172,9 @@ def complete_listed_solvers(incomplete: str) -> list[str]:
 def complete_listed_problems(incomplete: str) -> list[str]:
     """Complete a list of problems."""
     return _last(incomplete, PROBLEMS.names())
+
+
+Solver = Annotated[
+    str,
+    Option("--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=complete_solvers),
+]

@@ -10,49 +10,42 @@ from typing import Annotated, Any
 import typer
 
 from sdpfeas.cli import library as lib
-from sdpfeas.cli.console import AsJson, complete_names, complete_solvers, out, print_json, spinner, table
+from sdpfeas.cli.console import (
+    AsJson,
+    complete_names,
+    complete_solvers,
+    marked,
+    out,
+    print_json,
+    print_table,
+    say,
+    spinner,
+)
 from sdpfeas.cli.inputs import is_problem_file, load_member, named_problem, named_solver
 from sdpfeas.errors import CardError, SdpfeasError
 from sdpfeas.escaping import escape_terminal
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("backends", epilog="Example: sdpfeas backends --json")(list_backends)
-    app.command("problems", epilog="Example: sdpfeas problems --json")(list_problems)
-    app.command("families", epilog="Example: sdpfeas families")(list_families)
-    app.command(
-        "show",
-        epilog="Examples: sdpfeas show problem.npz · sdpfeas show admm · sdpfeas show solvers/paper.toml",
-    )(show)
-    app.command(
-        "check-backend",
-        epilog="Examples: sdpfeas check-backend clarabel · sdpfeas check-backend solvers/mine.py",
-    )(check_backend)
-
 
 def list_backends(as_json: AsJson = False) -> None:
-    """List the backends with their availability and the sets they support."""
+    """List the backends with their availability and the sets they support.
+
+    Examples:
+    sdpfeas backends --json
+    """
     known = lib.backends()
     if as_json:
         print_json(known)
         return
     every = {name for info in known.values() for name in info.sets}
-    shown = table("backend", "version", "about")
+    rows = []
     for info in known.values():
-        about, name = escape_terminal(info.summary), escape_terminal(info.name)
-        if not info.available:
-            about = f"[yellow]unavailable: {escape_terminal(info.reason)}[/]"
         takes = [f"native sets: {_sets(info.sets, every)}"]
         takes += ["warm start"] * info.warm_starts + ["callback"] * info.calls_back
-        shown.add_row(
-            f"[bold]{name}[/]" if info.available else f"[dim]{name}[/]",
-            escape_terminal(info.version),
-            f"{about}\n[dim]{escape_terminal('; '.join(takes))}[/]",
-        )
-    out().print(shown)
+        name = marked("[bold]{}[/]" if info.available else "[dim]{}[/]", info.name)
+        about = "{}" if info.available else "[yellow]unavailable: {}[/]"
+        summary = info.summary if info.available else info.reason
+        rows.append([name, info.version, marked(f"{about}\n[dim]{{}}[/]", summary, "; ".join(takes))])
+    print_table(["backend", "version", "about"], rows)
 
 
 def _sets(native: Collection[str], every: Collection[str]) -> str:
@@ -64,18 +57,19 @@ def _sets(native: Collection[str], every: Collection[str]) -> str:
 
 
 def list_problems(as_json: AsJson = False) -> None:
-    """List the problem cards that ship with the library and those in ./problems."""
+    """List the problem cards that ship with the library and those in ./problems.
+
+    Examples:
+    sdpfeas problems --json
+    """
     cards = [lib.find_problem(name) for name in lib.problem_names()]
     if as_json:
         print_json({card.name: {"family": _family(card), "about": card.description} for card in cards})
         return
-    shown = table("problem", "family or file", "about")
-    for card in cards:
-        made = _family(card) or str(card.file)
-        shown.add_row(
-            f"[bold]{escape_terminal(card.name)}[/]", escape_terminal(made), escape_terminal(card.description)
-        )
-    out().print(shown)
+    rows = [
+        [marked("[bold]{}[/]", card.name), _family(card) or card.file, card.description] for card in cards
+    ]
+    print_table(["problem", "family or file", "about"], rows)
 
 
 def _family(card: lib.ProblemCard) -> str | None:
@@ -83,18 +77,22 @@ def _family(card: lib.ProblemCard) -> str | None:
 
 
 def list_families(as_json: AsJson = False) -> None:
-    """List the families of problems with their parameters."""
+    """List the families of problems with their parameters.
+
+    Examples:
+    sdpfeas families
+    """
     found = {name: lib.find_family(name) for name in lib.family_names()}
     options = {name: lib.describe_options(kind.Options) for name, kind in found.items()}
     if as_json:
         print_json({n: {k: str(kind) for k, (kind, _) in known.items()} for n, known in options.items()})
         return
-    shown = table("family", "parameters", "about")
+    rows = []
     for name, kind in found.items():
         about = re.sub(r":\w+:(?=`)|`", "", (kind.__doc__ or "").strip().partition("\n")[0])
         written = ", ".join(f"{key} = {value!r}" for key, (_, value) in options[name].items())
-        shown.add_row(f"[bold]{escape_terminal(name)}[/]", escape_terminal(written), escape_terminal(about))
-    out().print(shown)
+        rows.append([marked("[bold]{}[/]", name), written, about])
+    print_table(["family", "parameters", "about"], rows)
 
 
 def show(
@@ -104,7 +102,13 @@ def show(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show a problem, a card or a solver."""
+    """Show a problem, a card or a solver.
+
+    Examples:
+    sdpfeas show problem.npz
+    sdpfeas show admm
+    sdpfeas show solvers/paper.toml
+    """
     if is_problem_file(what):
         _show_problem(what, as_json)
         return
@@ -132,9 +136,9 @@ def _show_problem(what: str, as_json: bool) -> None:
     if as_json:
         print_json({"problem": what, **_describe_problem(problem)})
         return
-    out().print(f"[bold]{escape_terminal(what)}[/]")
+    say("[bold]{}[/]", what)
     out().print(escape_terminal(repr(problem), lines=True))
-    out().print(f"content hash: {problem.content_hash}")
+    say("content hash: {}", problem.content_hash)
 
 
 def _describe_problem(problem: lib.FeasibilityProblem) -> dict[str, Any]:
@@ -160,16 +164,16 @@ def _show_card(card: lib.ProblemCard, as_json: bool) -> None:
         print_json({"problem": card.name, "family": family, "members": labels, "card": card.text})
         return
     out().print(f"[bold]{escape_terminal(card.name)}[/]: {escape_terminal(card.description)}".rstrip(": "))
-    out().print(escape_terminal(f"family {family}" if family else f"file {card.file}"))
+    say("{}", f"family {family}" if family else f"file {card.file}")
     if len(members) == 1:
         built = members[0].build(0)
         if isinstance(built, lib.FeasibilityProblem):
             out().print(escape_terminal(repr(built), lines=True))
         else:
-            out().print(f"indexed by delta: {escape_terminal(built.monotone)}")
+            say("indexed by delta: {}", built.monotone)
             out().print(escape_terminal(repr(built.at(built.unit)), lines=True))
     else:
-        out().print(f"{len(members)} members: {escape_terminal(', '.join(m.label for m in members))}")
+        say("{} members: {}", len(members), ", ".join(m.label for m in members))
     out().print(escape_terminal(card.text.rstrip(), lines=True), style="dim")
 
 
@@ -180,20 +184,15 @@ def _show_solver(solver: lib.Solver, as_json: bool) -> None:
     if as_json:
         print_json({"solver": solver.name, "backend": info, "options": values, "card": solver.text or None})
         return
-    backend = escape_terminal(f"{info.name} {info.version}".rstrip())
-    out().print(f"[bold]{escape_terminal(solver.name)}[/]: backend {backend}")
-    out().print(escape_terminal(info.summary))
+    say("[bold]{}[/]: backend {}", solver.name, f"{info.name} {info.version}".rstrip())
+    say("{}", info.summary)
     if not info.available:
-        out().print(f"[yellow]unavailable: {escape_terminal(info.reason)}[/]")
-    out().print(escape_terminal(f"native sets: {', '.join(info.sets)}"))
+        say("[yellow]unavailable: {}[/]", info.reason)
+    say("native sets: {}", ", ".join(info.sets))
     if known:
-        shown = table("option", "value", "type")
-        for name, (kind, _) in known.items():
-            mark = " (card)" if name in solver.options else ""
-            shown.add_row(
-                escape_terminal(name), escape_terminal(f"{values[name]!r}{mark}"), escape_terminal(kind)
-            )
-        out().print(shown)
+        mark = dict.fromkeys(solver.options, " (card)")
+        rows = [(name, f"{values[name]!r}{mark.get(name, '')}", kind) for name, (kind, _) in known.items()]
+        print_table(["option", "value", "type"], rows)
 
 
 def check_backend(
@@ -212,10 +211,15 @@ def check_backend(
     output: Annotated[Path, typer.Option("--output", "-o", help="File for --problem.")] = Path("problem.npz"),
     as_json: AsJson = False,
 ) -> None:
-    """Run the conformance suite on a backend; exit with 1 if a check fails."""
+    """Run the conformance suite on a backend; exit with 1 if a check fails.
+
+    Examples:
+    sdpfeas check-backend clarabel
+    sdpfeas check-backend solvers/mine.py
+    """
     if problem is not None:
         lib.conformance_problem(problem, seed).save(output)
-        out().print(f"written: {escape_terminal(output)}; next: sdpfeas solve {escape_terminal(output)}")
+        say("written: {}; next: sdpfeas solve {}", output, output)
         return
     solver = named_solver(name)
     with spinner(f"checking {solver.name} …"):
@@ -224,12 +228,9 @@ def check_backend(
     if as_json:
         print_json({"backend": solver.name, "conforms": passed, "findings": findings})
     else:
-        shown = table("check", "", "detail")
-        for finding in findings:
-            mark = "[green]pass[/]" if finding.passed else "[bold red]FAIL[/]"
-            shown.add_row(escape_terminal(finding.name), mark, escape_terminal(finding.detail))
-        out().print(shown)
-        name = escape_terminal(solver.name)
-        out().print(f"{name} conforms" if passed else f"[bold red]{name} does not conform[/]")
+        marks = {True: marked("[green]pass[/]"), False: marked("[bold red]FAIL[/]")}
+        rows = [(finding.name, marks[finding.passed], finding.detail) for finding in findings]
+        print_table(["check", "", "detail"], rows)
+        say("{} conforms" if passed else "[bold red]{} does not conform[/]", solver.name)
     if not passed:
         raise typer.Exit(1)

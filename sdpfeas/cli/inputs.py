@@ -6,7 +6,7 @@ The library is imported through :mod:`sdpfeas.cli.library`, so importing this mo
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from sdpfeas.cards.toml import locate_error
 from sdpfeas.cli import library as lib
@@ -19,17 +19,24 @@ def is_problem_file(spec: str) -> bool:
 
 
 def load_member(
-    spec: str, *, side: str = "primal", seed: int = 0, member: dict[str, Any] | None = None
+    spec: str,
+    *,
+    side: str = "primal",
+    seed: int = 0,
+    delta: float | None = None,
+    member: dict[str, Any] | None = None,
 ) -> tuple[Any, str]:
     """Build the problem or family that a file or card describes; return it with its label.
 
-    ``side`` selects the primal or the LMI side of an SDPA or SeDuMi file, ``seed`` the random numbers, and
-    ``member`` one problem of a card with a sweep, by parameter values.
+    ``side`` selects the primal or the LMI side of an SDPA or SeDuMi file, ``seed`` the random numbers,
+    ``delta`` the problem of a family, and ``member`` one problem of a card with a sweep, by parameter values.
     """
     wanted = member or {}
     card = named_problem(spec)
     if is_problem_file(spec):
-        card = replace(card, side=_side(side))
+        if side not in ("primal", "lmi"):
+            raise OptionError(f"--side must be primal or lmi, got {side!r}")
+        card = replace(card, side=side)  # type: ignore[arg-type]
     sources = [
         source
         for source in card.members()
@@ -41,7 +48,10 @@ def load_member(
         labels = ", ".join(source.label for source in sources[:6])
         more = " …" if len(sources) > 6 else ""
         raise ProblemError(f"{spec} has {len(sources)} problems: {labels}{more}; select one with --member")
-    return sources[0].build(seed), sources[0].label
+    built: Any = sources[0].build(seed)
+    if delta is not None and not isinstance(built, lib.FeasibilityProblem):
+        built = built.at(delta)
+    return built, sources[0].label
 
 
 def named_problem(spec: str) -> lib.ProblemCard:
@@ -58,11 +68,3 @@ def named_solver(spec: str) -> lib.Solver:
         return lib.find_solver(spec)
     except (BackendError, CardError) as error:
         raise CardError(locate_error(error, spec)) from None
-
-
-def _side(text: str) -> Literal["primal", "lmi"]:
-    if text == "primal":
-        return "primal"
-    if text == "lmi":
-        return "lmi"
-    raise OptionError(f"--side must be primal or lmi, got {text!r}")

@@ -6,41 +6,28 @@ import math
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from sdpfeas.cli import library as lib
-from sdpfeas.cli.console import AsJson, err, out, print_json, table
+from sdpfeas.cli.console import AsJson, err, marked, print_json, print_table, say
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.escaping import escape_terminal
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "releases",
-        epilog="Examples: sdpfeas releases clarabel==0.10.0 clarabel==0.11.1 --problems planted-mixed · "
-        "sdpfeas releases clarabel scs --problems sdplib/truss1.dat-s",
-    )(releases)
 
 
 def releases(
     asked: Annotated[
         list[str],
-        typer.Argument(metavar="RELEASE...", help="PACKAGE==RELEASE, or PACKAGE for all published releases."),
+        Argument(metavar="RELEASE...", help="PACKAGE==RELEASE, or PACKAGE for all published releases."),
     ],
     problems: Annotated[
-        list[str], typer.Option("--problems", help="As for compare: files, cards or patterns; repeatable.")
+        list[str], Option("--problems", help="As for compare: files, cards or patterns; repeatable.")
     ],
-    output: Annotated[Path, typer.Option("--out", "-o", help="Database of all releases.")] = Path(
-        "releases.db"
-    ),
-    environments: Annotated[Path, typer.Option(help="Folder of the environments, which are kept.")] = Path(
+    output: Annotated[Path, Option("--out", "-o", help="Database of all releases.")] = Path("releases.db"),
+    environments: Annotated[Path, Option(help="Folder of the environments, which are kept.")] = Path(
         "environments"
     ),
-    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds per cell.")] = 60.0,
-    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.")] = 1,
+    time_limit: Annotated[float, Option("--time-limit", "-t", help="Seconds per cell.")] = 60.0,
+    seeds: Annotated[int, Option(help="Number of seeds, from 0.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Show which release of a solver became slower, or lost verdicts, against the release before.
@@ -48,6 +35,10 @@ def releases(
     Every release is installed with pip into an environment of its own; those without a wheel that can be
     imported here are left out. Clarabel and SCS are called once for any feasible point, other packages by the
     solver of their name.
+
+    Examples:
+    sdpfeas releases clarabel==0.10.0 clarabel==0.11.1 --problems planted-mixed
+    sdpfeas releases clarabel scs --problems sdplib/truss1.dat-s
     """
     left_out: dict[str, str] = {}
     words = [*(word for each in problems for word in ("--problems", each)), "--out", str(output)]
@@ -67,21 +58,16 @@ def releases(
     if as_json:
         print_json({"study": output, "releases": found, "left_out": left_out})
         return
-    shown = table(
-        "solver", "release", "cells", "decided", "failed", "wrong", "time", "since the release before"
-    )
+    columns = ("solver", "solver_version", "cells", "decided", "failed", "wrong")
+    rows = []
     for row in found:
         changed = ", ".join(f"{count} {what}" for what, count in row["changes"].items() if what != "same")
         ratio = "" if math.isnan(row["since"]) else f"{row['since']:.2f} ×"
-        style = "red" if row["regressed"] else ""
-        numbers = (str(row[name]) for name in ("cells", "decided", "failed", "wrong"))
-        names = (escape_terminal(row[name]) for name in ("solver", "solver_version"))
-        shown.add_row(
-            *names, *numbers, ratio, changed or ("no change" if row["changes"] else ""), style=style
-        )
-    out().print(shown)
+        texts = [*(row[name] for name in columns), ratio, changed or ("no change" if row["changes"] else "")]
+        rows.append([marked("[red]{}[/]" if row["regressed"] else "{}", text) for text in texts])
+    heads = ["solver", "release", *columns[2:], "time", "since the release before"]
+    print_table(heads, rows)
     for row in found:
         if row["regressed"]:
-            name = escape_terminal(f"{row['solver']} {row['solver_version']}")
-            out().print(f"worse in {name}: {escape_terminal(', '.join(row['regressed']))}")
-    out().print(f"all releases: {escape_terminal(output)}; the report with --history shows them side by side")
+            say("worse in {} {}: {}", row["solver"], row["solver_version"], ", ".join(row["regressed"]))
+    say("all releases: {}; the report with --history shows them side by side", output)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
+from typer import Argument, Option
 
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import (
@@ -17,13 +18,17 @@ from sdpfeas.cli.console import (
     AsJson,
     ExitCode,
     OptionPairs,
+    Rigorous,
+    Solver,
+    TimeLimit,
     complete_problems,
-    complete_solvers,
+    marked,
     out,
     parse_pairs,
     print_json,
+    print_table,
+    say,
     spinner,
-    table,
     verdict_text,
 )
 from sdpfeas.cli.inputs import is_problem_file, load_member, named_solver
@@ -33,33 +38,35 @@ from sdpfeas.files import writing
 
 Problem = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="FILE|CARD",
         help="A problem: .npz, .dat-s(.gz), .mat(.gz), .cbf(.gz), a card or its name.",
         autocompletion=complete_problems,
     ),
 ]
-Side = Annotated[str, typer.Option(help="Side of an SDPA or SeDuMi file to read: primal or lmi.")]
-Seed = Annotated[int, typer.Option(help="Seed of random problems.")]
-Delta = Annotated[float | None, typer.Option(help="Value of delta, for a family indexed by one.")]
+Side = Annotated[str, Option(help="Side of an SDPA or SeDuMi file to read: primal or lmi.")]
+Seed = Annotated[int, Option(help="Seed of random problems.")]
+Delta = Annotated[float | None, Option(help="Value of delta, for a family indexed by one.")]
 Reading = Annotated[
     str,
-    typer.Option(
+    Option(
         help="Data of the verdict: the binary64 numbers (stored), or the decimals and fractions they were "
         "rounded from (written)."
     ),
 ]
 Bound = Annotated[
-    float | None,
-    typer.Option("--bound", help="Points with a larger norm do not interest: add rows that bound them."),
+    float | None, Option(help="Points with a larger norm do not interest: add rows that bound them.")
 ]
 Member = Annotated[
     list[str] | None,
-    typer.Option(
-        "--member", metavar="NAME=VALUE", help="Select one problem of a card with a sweep; repeatable."
+    Option(metavar="NAME=VALUE", help="Select one problem of a card with a sweep; repeatable."),
+]
+Evidence = Annotated[
+    Path,
+    Argument(
+        metavar="ANSWER", help="A file written by solve -o, or a study written by compare --keep-evidence."
     ),
 ]
-
 
 #: Options of ``--set`` that go to the bisection if the problem is a family; the others go to the backend.
 SEARCH_OPTIONS = ("tol", "absolute_tol", "lower", "upper", "mode", "refine")
@@ -87,61 +94,29 @@ FINDING_STYLES = {
 Stored: TypeAlias = "tuple[str, lib.FeasibilityProblem, lib.SavedResult]"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(
-        "solve",
-        epilog="Examples: sdpfeas solve p.npz · sdpfeas solve p.dat-s --side lmi --solver clarabel "
-        "--exit-code · sdpfeas solve p.npz --solver dual-lbfgs --set form=lifted -o answer.npz",
-    )(solve)
-    app.command("verify", epilog="Example: sdpfeas verify p.npz answer.npz --rigorous")(verify)
-    app.command(
-        "audit",
-        epilog="Exit codes: 0 confirmed, 1 not confirmed (or only numeric), 2 the audit could not run, "
-        "3 refuted.\n\nExample: sdpfeas audit p.npz answer.npz",
-    )(audit)
-    app.command("certify", epilog="Example: sdpfeas certify p.npz answer.npz -o evidence.json")(certify)
-    app.command("check", epilog="Exit codes: 0 valid, 1 refused.")(check)
-
-
 def solve(
     problem: Problem,
-    solver: Annotated[
-        str,
-        typer.Option(
-            "--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=complete_solvers
-        ),
-    ] = "auto",
-    time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds.")] = None,
+    solver: Solver = "auto",
+    time_limit: TimeLimit = None,
     options: OptionPairs = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the answer to this file.")
-    ] = None,
-    rigorous: Annotated[
-        bool, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
-    ] = False,
+    output: Annotated[Path | None, Option("--output", "-o", help="Write the answer to this file.")] = None,
+    rigorous: Rigorous = False,
     reading: Reading = "stored",
     isolate: Annotated[
         bool,
-        typer.Option(
-            "--isolate", help="Run the backend in a child process, which is killed at the time limit."
-        ),
+        Option("--isolate", help="Run the backend in a child process, which is killed at the time limit."),
     ] = False,
     memory_limit: Annotated[
-        str | None, typer.Option("--memory-limit", help="With --isolate, memory of the child, such as 4G.")
+        str | None, Option(help="With --isolate, memory of the child, such as 4G.")
     ] = None,
     bound: Bound = None,
     objective: Annotated[
-        bool, typer.Option("--objective", help="Bracket the optimal value of the file's objective.")
+        bool, Option("--objective", help="Bracket the optimal value of the file's objective.")
     ] = False,
     relax: Annotated[
-        bool,
-        typer.Option("--relax", help="If infeasible, bracket the least loosenings that make it feasible."),
+        bool, Option("--relax", help="If infeasible, bracket the least loosenings that make it feasible.")
     ] = False,
-    tol: Annotated[
-        float | None,
-        typer.Option("--tol", help="Relative width of a bracket."),
-    ] = None,
+    tol: Annotated[float | None, Option(help="Relative width of a bracket.")] = None,
     side: Side = "primal",
     seed: Seed = 0,
     delta: Delta = None,
@@ -153,26 +128,27 @@ def solve(
 
     For a family with a parameter delta, bracket the largest feasible delta: with one conic program if the
     solver is auto and the family has one, else by bisection.
+
+    Examples:
+    sdpfeas solve p.npz
+    sdpfeas solve p.dat-s --side lmi --solver clarabel --exit-code
+    sdpfeas solve p.npz --solver dual-lbfgs --set form=lifted -o answer.npz
     """
     if memory_limit is not None and not isolate:
         raise OptionError("--memory-limit needs --isolate: it limits the child process")
     if time_limit is not None and not time_limit > 0:
         raise OptionError(f"--time-limit must be positive, got {time_limit:g}")
     chosen = named_solver(solver)
+    settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
     if objective:
-        undecided = EXIT_CODES[lib.Verdict.UNDECIDED] if exit_code else None
-        settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
-        _bracket_objective(problem, side, chosen, settings, time_limit, as_json, undecided, reading, bound)
+        _bracket_objective(problem, side, chosen, settings, time_limit, as_json, exit_code, reading, bound)
         return
-    built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    built, label = load_member(problem, side=side, seed=seed, delta=delta, member=parse_pairs(member))
     if not isinstance(built, lib.FeasibilityProblem):
-        if delta is None:
-            settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
-            if bound is not None and output is not None:
-                raise OptionError("a bracket within a bound is not written to a file: drop --bound or -o")
-            _bisect(built, label, chosen, settings, time_limit, output, as_json, exit_code, bound)
-            return
-        built = built.at(delta)
+        if bound is not None and output is not None:
+            raise OptionError("a bracket within a bound is not written to a file: drop --bound or -o")
+        _bisect(built, label, chosen, settings, time_limit, output, as_json, exit_code, bound)
+        return
     if tol is not None:
         raise OptionError("--tol is the width of a bracket: it needs a family or --objective")
     with spinner(f"{chosen.name} on {label} …"):
@@ -185,29 +161,28 @@ def solve(
             isolate=isolate,
             memory_limit=memory_limit,
             bound=bound,
-            options=parse_pairs(options),
+            options=settings,
         )
     if output is not None:
         lib.save_result(result, output)
     infeasible = result.verdict is lib.Verdict.INFEASIBLE
     relaxation = result.relax(time_limit=time_limit) if relax and infeasible else None
     if as_json:
-        facts = {} if relaxation is None else {"relaxation": _describe_relaxation(relaxation)}
+        facts = {}
+        if relaxation is not None:
+            loosenings = {each.name: each.amount for each in relaxation.loosenings}
+            ends = {"lower": relaxation.lower, "upper": relaxation.upper}
+            facts["relaxation"] = {**ends, "loosenings": loosenings}
         print_json({"problem": label, **_describe_result(result), **facts})
     else:
         _print_explained(result)
         if relaxation is not None:
-            out().print(f"least sum of loosenings: {relaxation.lower:.8g} to {relaxation.upper:.8g}")
+            say(f"least sum of loosenings: {relaxation.lower:.8g} to {relaxation.upper:.8g}")
             out().print(escape_terminal(str(relaxation), lines=True))
         if output is not None:
-            out().print(f"written to {escape_terminal(output)}")
+            say("written to {}", output)
     if exit_code:
         raise typer.Exit(EXIT_CODES[result.verdict])
-
-
-def _describe_relaxation(relaxation: lib.Relaxation) -> dict[str, Any]:
-    loosenings = {each.name: each.amount for each in relaxation.loosenings}
-    return {"lower": relaxation.lower, "upper": relaxation.upper, "loosenings": loosenings}
 
 
 def _bisect(
@@ -235,12 +210,10 @@ def _bisect(
         print_json({"problem": label, **facts, "bound": bound, "reason": bracket.reason, "steps": steps})
     else:
         within = "" if bound is None else f" within the bound {bound:g}"
-        shown = f"{bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}{within}"
-        out().print(f"[bold]{escape_terminal(label)}[/]: {shown}")
-        asked = f"{steps} solves by {escape_terminal(solver.name)}" if steps else "no solver called"
-        out().print(f"{asked}: {escape_terminal(bracket.reason)}")
+        say("[bold]{}[/]: {}", label, f"{bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}{within}")
+        say("{}: {}", f"{steps} solves by {solver.name}" if steps else "no solver called", bracket.reason)
         if output is not None:
-            out().print(f"written to {escape_terminal(output)}")
+            say("written to {}", output)
     if exit_code and not bracket.converged:
         raise typer.Exit(EXIT_CODES[lib.Verdict.UNDECIDED])
 
@@ -252,11 +225,11 @@ def _bracket_objective(
     options: dict[str, Any],
     time_limit: float | None,
     as_json: bool,
-    undecided: int | None,
-    reading: str = "stored",
-    bound: float | None = None,
+    exit_code: bool,
+    reading: str,
+    bound: float | None,
 ) -> None:
-    """Print the proven bracket of the optimal value; exit with ``undecided`` if it is too wide."""
+    """Print the proven bracket of the optimal value; with ``exit_code``, a wide one is undecided."""
     if not is_problem_file(spec):
         raise OptionError("--objective needs a file with an objective, such as p.dat-s or p.mat")
     problem, objective = lib.read_problem(Path(spec), side)
@@ -284,38 +257,26 @@ def _bracket_objective(
             **search,
         )
     if as_json:
-        facts: dict[str, Any] = {"lower": found.lower, "upper": found.upper, "converged": found.converged}
-        facts["reading"], facts["bound"] = str(found.reading), bound
-        facts["infeasible"], facts["unbounded"] = found.infeasible is not None, found.unbounded
-        print_json({"problem": spec, "sense": found.sense, **facts, "reason": found.reason})
+        facts = _attributes(found, "sense lower upper converged reading unbounded reason")
+        print_json({"problem": spec, **facts, "bound": bound, "infeasible": found.infeasible is not None})
     elif found.infeasible is not None:
-        out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {escape_terminal(found.reason)}")
+        say("[bold]{}[/]: {}", Path(spec).name, found.reason)
     else:
         ends = f"{found.lower:.10g} <= {found.sense} <= {found.upper:.10g}"
         ends += "" if bound is None else f" within the bound {bound:g}"
         ends += "" if found.reading == "stored" else f", numbers as {found.reading}"
-        out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {ends}")
-        out().print(f"{found.proved_ends}; {escape_terminal(found.reason)}")
-    if undecided is not None and not found.converged:
-        raise typer.Exit(undecided)
+        say("[bold]{}[/]: {}", Path(spec).name, ends)
+        say("{}; {}", found.proved_ends, found.reason)
+    if exit_code and not found.converged:
+        raise typer.Exit(EXIT_CODES[lib.Verdict.UNDECIDED])
 
 
 def verify(
     problem: Problem,
-    result: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULT",
-            help="A file written by solve -o, or a study written by compare --keep-evidence.",
-        ),
-    ],
-    rigorous: Annotated[
-        bool, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
-    ] = False,
+    answer: Evidence,
+    rigorous: Rigorous = False,
     reading: Reading = "stored",
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Accept only a proof in rational arithmetic.")
-    ] = False,
+    exact: Annotated[bool, Option("--exact", help="Accept only a proof in rational arithmetic.")] = False,
     side: Side = "primal",
     seed: Seed = 0,
     delta: Delta = None,
@@ -327,18 +288,19 @@ def verify(
 
     With a study, verify all its evidence about the problem; exit with 1 if a verdict does not hold. For a
     family without --delta, prove both ends of the brackets.
+
+    Examples:
+    sdpfeas verify p.npz answer.npz --rigorous
     """
-    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    asked, label = load_member(problem, side=side, seed=seed, delta=delta, member=parse_pairs(member))
     if not isinstance(asked, lib.FeasibilityProblem):
-        if delta is None:
-            _verify_brackets(asked, label, result, as_json)
-            return
-        asked = asked.at(delta)
-    if result.suffix == ".db":
-        _verify_study(asked, result, rigorous, reading, as_json)
+        _verify_brackets(asked, label, answer, as_json)
         return
-    saved = lib.load_result(result)
-    asked = _problem_of(saved, asked, result)
+    if answer.suffix == ".db":
+        _verify_study(asked, answer, rigorous, reading, as_json)
+        return
+    saved = lib.load_result(answer)
+    asked = _problem_of(saved, asked, answer)
     if exact:
         check = lib.verify(asked, saved.claim, exact=True, reading=reading)
     else:
@@ -350,12 +312,8 @@ def verify(
     else:
         _print_explained(check)
         if check.verdict != saved.verdict:
-            about = (
-                "" if saved.reading == reading else f" about the numbers as {escape_terminal(saved.reading)}"
-            )
-            out().print(
-                f"[yellow]the file stores {escape_terminal(saved.verdict)}{about}; that did not hold[/]"
-            )
+            about = "" if saved.reading == reading else f" about the numbers as {saved.reading}"
+            say("[yellow]the file stores {}{}; that did not hold[/]", saved.verdict, about)
     if exit_code:
         raise typer.Exit(EXIT_CODES[check.verdict])
 
@@ -404,7 +362,7 @@ def _verify_brackets(family: lib.ParametricFamily, label: str, path: Path, as_js
         stored = (saved.lower.delta if saved.lower else low, saved.upper.delta if saved.upper else high)
         found.append({"solver": "", "seed": None, **_ends(stored, saved.verified(family))})
     if not as_json:
-        out().print(f"[bold]{escape_terminal(label)}[/]")
+        say("[bold]{}[/]", label)
     columns = {"lower": "lower end, proved now", "upper": "upper end, proved now"}
     _print_verified(found, columns, "less than what is stored", as_json)
 
@@ -414,13 +372,12 @@ def _print_verified(found: list[dict[str, Any]], columns: dict[str, str], worse:
     if as_json:
         print_json(found)
     else:
-        shown = table("solver", "seed", *columns.values(), "")
+        rows = []
         for entry in found:
             values = [entry[name] for name in ("solver", "seed", *columns)]
             texts = ["" if v is None else f"{v:.9g}" if isinstance(v, float) else str(v) for v in values]
-            mark = "" if entry["holds"] else f"[bold red]{worse}[/]"
-            shown.add_row(*map(escape_terminal, texts), mark)
-        out().print(shown)
+            rows.append([*texts, marked("" if entry["holds"] else f"[bold red]{worse}[/]")])
+        print_table(["solver", "seed", *columns.values(), ""], rows)
     if not all(entry["holds"] for entry in found):
         raise typer.Exit(1)
 
@@ -436,13 +393,7 @@ def _ends(stored: tuple[float, float], proved: tuple[float, float]) -> dict[str,
 
 def audit(
     problem: Problem,
-    answer: Annotated[
-        Path,
-        typer.Argument(
-            metavar="ANSWER",
-            help="A file written by solve -o, or a study written by compare --keep-evidence.",
-        ),
-    ],
+    answer: Evidence,
     side: Side = "primal",
     seed: Seed = 0,
     delta: Delta = None,
@@ -455,10 +406,13 @@ def audit(
     CONFIRMED: the verdict is proved. REFUTED: its opposite is proved. NOT CONFIRMED: neither. NUMERIC: the
     answer claims no proof; the reason tells whether the auditor found one. For a family without --delta,
     audit both ends of the bracket.
+
+    Exit codes: 0 confirmed, 1 not confirmed (or only numeric), 2 the audit could not run, 3 refuted.
+
+    Examples:
+    sdpfeas audit p.npz answer.npz
     """
-    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
-    if not isinstance(asked, lib.FeasibilityProblem) and delta is not None:
-        asked = asked.at(delta)
+    asked, label = load_member(problem, side=side, seed=seed, delta=delta, member=parse_pairs(member))
     found = [_finding(*entry, reading) for entry in _stored_answers(asked, label, answer)]
     if not found:
         raise ClaimError(f"{answer} claims nothing about {label} that could be audited")
@@ -467,12 +421,10 @@ def audit(
     for entry in [] if as_json else found:
         style = FINDING_STYLES[entry["finding"]]
         within = f" within {entry['within']}" if entry["within"] else ""
-        claimed = f"{entry['verdict'].upper()}{within} ({entry['proof'] or 'no'} proof)"
-        out().print(
-            f"[{style}]{entry['finding'].upper()}[/] {escape_terminal(entry['about'])}: "
-            f"{escape_terminal(claimed)}, numbers as {reading}"
-        )
-        out().print(escape_terminal(_explain_finding(entry)))
+        claimed = f"{entry['verdict'].upper()}{within} ({entry['proof'] or 'no'} proof), numbers as {reading}"
+        say(f"[{style}]{{}}[/] {{}}: {{}}", entry["finding"].upper(), entry["about"], claimed)
+        own = f"the answer claims no proof, and the auditor has {'one' if entry['proved'] else 'none'}: "
+        say("{}", own * (entry["finding"] == "numeric") + entry["reason"])
     raise typer.Exit(max(FINDING_EXIT_CODES[entry["finding"]] for entry in found))
 
 
@@ -480,19 +432,19 @@ def certify(
     problem: Problem,
     answer: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="ANSWER",
             help="A file written by solve -o (.npz), or a solution of CSDP or SDPA (text) or SeDuMi (.mat).",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the evidence to this file.")],
+    output: Annotated[Path, Option("--output", "-o", help="Write the evidence to this file.")],
     problem_file: Annotated[
         Path | None,
-        typer.Option(help="Write the problem to this file of its own, which the evidence names by SHA-256."),
+        Option(help="Write the problem to this file of its own, which the evidence names by SHA-256."),
     ] = None,
     coq: Annotated[
         Path | None,
-        typer.Option(help="Also write a Coq file that states the theorem and proves it by computation."),
+        Option(help="Also write a Coq file that states the theorem and proves it by computation."),
     ] = None,
     side: Side = "primal",
     seed: Seed = 0,
@@ -502,10 +454,11 @@ def certify(
     """Write exact evidence for a stored answer, which sdpcheck.py checks on its own.
 
     For a bracket of a family two files are written, with the ends' names added to OUTPUT.
+
+    Examples:
+    sdpfeas certify p.npz answer.npz -o evidence.json
     """
-    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
-    if not isinstance(asked, lib.FeasibilityProblem) and delta is not None:
-        asked = asked.at(delta)
+    asked, label = load_member(problem, side=side, seed=seed, delta=delta, member=parse_pairs(member))
     if answer.suffix in (".npz", ".db") or not isinstance(asked, lib.FeasibilityProblem):
         found: list[Any] = list(_stored_answers(asked, label, answer))
     else:
@@ -519,7 +472,7 @@ def certify(
             path = coq.with_stem(coq.stem + end)
             with writing(path):
                 path.write_text(lib.coq_file(made), encoding="utf-8")
-        out().print(f"{escape_terminal(name)}: {escape_terminal(made.statement)}")
+        say("{}: {}", name, made.statement)
 
 
 def _verified_solution(problem: lib.FeasibilityProblem, path: Path, side: str) -> lib.Check:
@@ -533,10 +486,13 @@ def _verified_solution(problem: lib.FeasibilityProblem, path: Path, side: str) -
 
 def check(
     files: Annotated[
-        list[Path], typer.Argument(metavar="[PROBLEM] EVIDENCE", help="Files of the certificate format.")
+        list[Path], Argument(metavar="[PROBLEM] EVIDENCE", help="Files of the certificate format.")
     ],
 ) -> None:
-    """Check exact evidence by multiplying and comparing integers; sdpcheck.py does the same on its own."""
+    """Check exact evidence by multiplying and comparing integers; sdpcheck.py does the same on its own.
+
+    Exit codes: 0 valid, 1 refused.
+    """
     raise typer.Exit(lib.main([str(path) for path in files]))
 
 
@@ -573,59 +529,33 @@ def _audited_ends(family: lib.ParametricFamily, label: str, bracket: lib.SavedBr
         yield f"{label}, {name} end {end.delta:.9g}", family.rounded_at(end.delta, inward), claimed
 
 
-def _explain_finding(entry: dict[str, Any]) -> str:
-    if entry["finding"] != "numeric":
-        return str(entry["reason"])
-    own = "has one" if entry["proved"] else "has none"
-    return f"the answer claims no proof, and the auditor {own}: {entry['reason']}"
+def _attributes(source: Any, names: str) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names.split()}
 
 
 def _finding(
     label: str, problem: lib.FeasibilityProblem, saved: lib.SavedResult, reading: str
 ) -> dict[str, Any]:
     found = lib.audit(problem, saved, reading)
-    return {
-        "about": label,
-        "verdict": saved.verdict,
-        "within": None if problem.bound is None else str(problem.bound),
-        "proof": saved.proof,
-        "finding": found.finding,
-        "proved": found.proved,
-        "reason": found.reason,
-        "reading": found.reading,
-    }
+    claimed = {"about": label, **_attributes(saved, "verdict proof"), "within": _bound(problem)}
+    return {**claimed, **_attributes(found, "finding proved reason reading")}
+
+
+def _bound(problem: lib.FeasibilityProblem) -> str | None:
+    return None if problem.bound is None else str(problem.bound)
 
 
 def _describe_check(check: lib.Check) -> dict[str, Any]:
     """Summarise a check as plain data, without its evidence."""
-    return {
-        "verdict": check.verdict,
-        "within": None if check.problem.bound is None else str(check.problem.bound),
-        "proof": check.proof,
-        "radius": check.radius,
-        "margin": check.margin,
-        "reason": check.reason,
-        "reading": check.reading,
-        "repairs": check.repairs,
-    }
+    facts = _attributes(check, "verdict proof radius margin reason reading repairs")
+    return {**facts, "within": _bound(check.problem)}
 
 
 def _describe_result(result: lib.Result) -> dict[str, Any]:
     """Summarise a result as plain data, without its evidence."""
-    return {
-        **_describe_check(result.check),
-        "reason": result.reason,
-        "raw_status": result.raw_status,
-        "stop": result.stop,
-        "iterations": result.iterations,
-        "backend": result.backend,
-        "version": result.version,
-        "options": dict(result.options),
-        "wall_time": result.wall_time,
-        "solve_time": result.solve_time,
-        "overshoot": result.overshoot,
-        "content_hash": result.problem.content_hash,
-    }
+    own = "reason raw_status stop iterations backend version wall_time solve_time overshoot"
+    more = {"options": dict(result.options), "content_hash": result.problem.content_hash}
+    return {**_describe_check(result.check), **_attributes(result, own), **more}
 
 
 def _print_explained(found: lib.Result | lib.Check) -> None:

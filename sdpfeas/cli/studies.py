@@ -7,31 +7,33 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import (
     AsJson,
+    Rigorous,
     complete_listed_problems,
     complete_listed_solvers,
     err,
+    marked,
     out,
     print_json,
+    print_table,
+    say,
     table,
 )
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import writing
 from sdpfeas.study.cells import FAILED, Clock, Retry, Settings
-
-__all__ = ["register"]
 
 
 class Where(StrEnum):
@@ -60,182 +62,123 @@ MARKS = {
 #: Above so many problems the table of verdicts is left out.
 MOST_PROBLEMS_SHOWN = 40
 
-Study = Annotated[
-    Path,
-    typer.Argument(metavar="STUDY", help="A study: its database, or the study file that names it."),
-]
-
-
 Studies = Annotated[
-    list[Path],
-    typer.Argument(metavar="STUDY...", help="Studies: databases, or the study files that name them."),
+    list[Path], Argument(metavar="STUDY...", help="Studies: databases, or the study files that name them.")
+]
+Axis = Annotated[
+    str | None,
+    Option(help="Swept parameter, or size, that times are drawn against; default: the one with most values."),
 ]
 
 #: Exit codes of ``diff``: something became worse, or verdicts contradict each other.
 REGRESSION, CONTRADICTION = 1, 3
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(
-        "compare",
-        epilog="Examples: sdpfeas compare study.toml · sdpfeas compare --solvers all --problems "
-        "'problems/*.toml' · sdpfeas compare --solvers clarabel,scs --problems a.npz --problems b.dat-s "
-        "--seeds 5 --jobs 2 --report report.html",
-    )(compare)
-    app.command(
-        "judge",
-        epilog="Examples: sdpfeas judge sdplib/ answers/ --solver mosek --version 11 --out study.db · "
-        "sdpfeas judge p.dat-s p.sol --solver copt --seconds 1.5",
-    )(judge)
-    app.command(
-        "report",
-        epilog="Examples: sdpfeas report study.db -o report.html · sdpfeas report study.db --format md "
-        "--clock processor · sdpfeas report study.db --figures figures/",
-    )(report)
-    app.command(
-        "scaling",
-        epilog="Examples: sdpfeas scaling results.json · sdpfeas scaling results.json --axis n "
-        "-o scaling.svg · sdpfeas scaling study.db",
-    )(scaling)
-    app.command(
-        "diff",
-        epilog="Exit codes: 0 nothing became worse, 1 a regression, 2 error, 3 verdicts contradict each "
-        "other. Examples: sdpfeas diff study.db · sdpfeas diff old.db new.db --threshold 1.3",
-    )(diff)
-    app.command("merge", epilog="Example: sdpfeas merge a.db b.db -o all.db")(merge)
-    app.command("export", epilog="Example: sdpfeas export study.db -o study.csv")(export)
-
-
 def compare(
     study: Annotated[
-        Path | None, typer.Argument(metavar="[STUDY.toml]", help="A study file; flags override its keys.")
+        Path | None, Argument(metavar="[STUDY.toml]", help="A study file; flags override its keys.")
     ] = None,
     solvers: Annotated[
         list[str] | None,
-        typer.Option(
-            "--solvers",
+        Option(
             help="Names, cards or patterns; comma-separated or repeated; 'all' for every backend.",
             autocompletion=complete_listed_solvers,
         ),
     ] = None,
     problems: Annotated[
         list[str] | None,
-        typer.Option(
-            "--problems",
+        Option(
             help="Files, cards or patterns; comma-separated or repeated.",
             autocompletion=complete_listed_problems,
         ),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds, from 0 (1).")] = None,
-    time_limit: Annotated[
-        float | None, typer.Option("--time-limit", "-t", help="Seconds per cell (60).")
-    ] = None,
-    memory_limit: Annotated[
-        str | None, typer.Option("--memory-limit", help="Memory per cell, such as 4G (4G).")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads per cell (1).")] = None,
+    seeds: Annotated[int | None, Option(help="Number of seeds, from 0 (1).")] = None,
+    time_limit: Annotated[float | None, Option("--time-limit", "-t", help="Seconds per cell (60).")] = None,
+    memory_limit: Annotated[str | None, Option(help="Memory per cell, such as 4G (4G).")] = None,
+    threads: Annotated[int | None, Option(help="Threads per cell (1).")] = None,
     rigorous: Annotated[
-        bool | None, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
+        bool | None, Option("--rigorous", help="Reject numeric verdicts: proofs only.")
     ] = None,
-    tol: Annotated[
-        float | None, typer.Option(help="Relative width of the bracket of a family (0.001).")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Cells run in parallel.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Database of the study (study.db).")
-    ] = None,
-    retry: Annotated[Retry | None, typer.Option(help="Compute these finished cells again.")] = None,
+    tol: Annotated[float | None, Option(help="Relative width of the bracket of a family (0.001).")] = None,
+    jobs: Annotated[int | None, Option("--jobs", "-j", help="Cells run in parallel.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Database of the study (study.db).")] = None,
+    retry: Annotated[Retry | None, Option(help="Compute these finished cells again.")] = None,
     keep_evidence: Annotated[
-        bool | None, typer.Option("--keep-evidence", help="Store points and certificates too.")
+        bool | None, Option("--keep-evidence", help="Store points and certificates too.")
     ] = None,
-    engine: Annotated[Where | None, typer.Option(help="Engine that runs the cells (local).")] = None,
-    scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
+    engine: Annotated[Where | None, Option(help="Engine that runs the cells (local).")] = None,
+    scheduler: Annotated[str | None, Option(help="Address of the Dask scheduler.")] = None,
     joblib_backend: Annotated[
-        str | None, typer.Option("--joblib-backend", help="The joblib backend, with --engine joblib (loky).")
+        str | None, Option(help="The joblib backend, with --engine joblib (loky).")
     ] = None,
-    report_to: Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")] = None,
+    report: Annotated[Path | None, Option(help="Write an HTML report here.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare solvers on problems, given by a study file or by flags.
 
     Run the same command again to continue: finished cells are kept.
+
+    Examples:
+    sdpfeas compare study.toml
+    sdpfeas compare --solvers all --problems 'problems/*.toml'
+    sdpfeas compare --solvers clarabel,scs --problems a.npz --problems b.dat-s --seeds 5 --report report.html
     """
+    given = {name: value for name, value in locals().items() if name not in ("study", "as_json")}
+    flags: dict[str, Any] = {k: str(v) if isinstance(v, Path) else v for k, v in given.items()}
     asked = lib.Study((), (), lib.StudyOptions()) if study is None else lib.read_study(study)
-    asked = asked.overridden(
-        solvers,
-        problems,
-        seeds=seeds,
-        time_limit=time_limit,
-        memory_limit=memory_limit,
-        threads=threads,
-        rigorous=rigorous,
-        tol=tol,
-        jobs=jobs,
-        out=output and str(output),
-        retry=retry and retry.value,
-        keep_evidence=keep_evidence,
-        engine=engine and engine.value,
-        scheduler=scheduler,
-        joblib_backend=joblib_backend,
-        report=report_to and str(report_to),
-    )
+    asked = asked.overridden(**flags)
     options, plan = asked.options, asked.plan()
     for name, why in plan.skipped.items():
         err().print(f"[yellow]skipped[/] {escape_terminal(name)}: {escape_terminal(why)}")
-    with lib.Store(options.out) as store:
-        chosen = asked.open_engine()
-        try:
-            again = None if options.retry is None else Retry(options.retry)
-            computed = lib.run_with_progress(store, plan, chosen, again, keep_evidence=options.keep_evidence)
-        finally:
-            chosen.close()
+    with lib.Store(options.out) as store, closing(asked.open_engine()) as chosen:
+        again = None if options.retry is None else Retry(options.retry)
+        computed = lib.run_with_progress(store, plan, chosen, again, keep_evidence=options.keep_evidence)
         if options.report is not None:
-            _write_report(store, Path(options.report))
+            _write_report(lib.render_html(store), Path(options.report))
         _print_study(store, plan, options.out, computed, as_json)
     if options.report is not None and not as_json:
-        out().print(f"report: {escape_terminal(options.report)}")
+        say("report: {}", options.report)
 
 
 def judge(
     problems: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="PROBLEMS", help="A problem file or card, a folder, a pattern, or several with commas."
         ),
     ],
     answers: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="ANSWERS",
             help="A solution file of CSDP, SDPA, SeDuMi (.mat) or sdpfeas (.npz), or a folder of them.",
         ),
     ],
-    solver: Annotated[str, typer.Option("--solver", help="Name of the solver.")],
-    version: Annotated[str, typer.Option("--version", help="Its version.")] = "",
-    output: Annotated[Path, typer.Option("--out", "-o", help="Database of the study.")] = Path("study.db"),
+    solver: Annotated[str, Option(help="Name of the solver.")],
+    version: Annotated[str, Option(help="Its version.")] = "",
+    output: Annotated[Path, Option("--out", "-o", help="Database of the study.")] = Path("study.db"),
     told: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--table",
             help="CSV file with the columns name, seconds, status, claim; default: ANSWERS/answers.csv.",
         ),
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Seconds of every answer whose time is not told.")
-    ] = None,
-    side: Annotated[str, typer.Option(help="Side of SDPA and SeDuMi files: primal or lmi.")] = "primal",
+    seconds: Annotated[float | None, Option(help="Seconds of every answer whose time is not told.")] = None,
+    side: Annotated[str, Option(help="Side of SDPA and SeDuMi files: primal or lmi.")] = "primal",
     time_limit: Annotated[
-        float, typer.Option("--time-limit", "-t", help="Seconds that the solver was given.")
+        float, Option("--time-limit", "-t", help="Seconds that the solver was given.")
     ] = 60.0,
-    rigorous: Annotated[
-        bool, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
-    ] = False,
+    rigorous: Rigorous = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify answers of a solver that cannot run here, and store them as its cells of a study.
 
     Answers belong to problems of the same name. A malformed file is an error of its cell.
+
+    Examples:
+    sdpfeas judge sdplib/ answers/ --solver mosek --version 11 --out study.db
+    sdpfeas judge p.dat-s p.sol --solver copt --seconds 1.5
     """
     plan = lib.plan_answers(
         problems.split(","), answers, Settings(time_limit, rigorous=rigorous),
@@ -252,26 +195,22 @@ def judge(
 
 def _print_study(store: lib.Store, plan: Any, path: str, computed: int, as_json: bool) -> None:
     """Print the verdicts of the cells of a plan, a line per solver, and the summary of the study."""
-    summary = _summary(store, plan)
+    data, wanted = lib.StudyData(store), {cell.key for cell in plan.cells}
+    summary: dict[str, Counter[str]] = {cell.solver.name: Counter() for cell in plan.cells}
+    for cell in data.all_cells:
+        if cell["key"] in wanted and cell["solver"] in summary:
+            summary[cell["solver"]][cell.get("shown") or "missing"] += 1
     if as_json:
         print_json({"study": path, "cells": len(plan.cells), "computed": computed, "solvers": summary})
         return
-    data = lib.StudyData(store)
     _print_verdicts(data, plan)
-    _print_summary(summary)
+    words = ("feasible", "infeasible", "bracket", "undecided", *FAILED, "missing")
+    used = [word for word in words if any(word in tally for tally in summary.values())]
+    rows = [[name, *(tally.get(word, "") for word in used)] for name, tally in summary.items()]
+    print_table(["solver", *used], rows, numbers=True)
     for line in lib.headlines(data, escape_terminal):
         out().print(line)
-    out().print(f"{computed} cells computed, {len(plan.cells) - computed} reused: {escape_terminal(path)}")
-
-
-def _summary(store: lib.Store, plan: Any) -> dict[str, dict[str, int]]:
-    wanted = {cell.key for cell in plan.cells}
-    out_: dict[str, Counter[str]] = {cell.solver.name: Counter() for cell in plan.cells}
-    for cell in store.cells(texts=False):
-        if cell["key"] in wanted and cell["solver"] in out_:
-            failed = cell["outcome"] in FAILED
-            out_[cell["solver"]][cell["outcome"] if failed else cell["verdict"] or "missing"] += 1
-    return {name: dict(tally) for name, tally in out_.items()}
+    say("{} cells computed, {} reused: {}", computed, len(plan.cells) - computed, path)
 
 
 def _print_verdicts(data: lib.StudyData, plan: Any) -> None:
@@ -314,55 +253,57 @@ def _mark(cell: lib.MatrixCell | None, utf: bool) -> str:
     return f"{wrong}[{style}]{mark if utf else plain}[/] {1e3 * (cell.time or 0.0):.0f}"
 
 
-def _print_summary(summary: dict[str, dict[str, int]]) -> None:
-    words = ("feasible", "infeasible", "bracket", "undecided", *FAILED, "missing")
-    used = [word for word in words if any(word in tally for tally in summary.values())]
-    shown = table("solver", *used)
-    for column in shown.columns[1:]:
-        column.justify = "right"
-    for name, tally in summary.items():
-        shown.add_row(escape_terminal(name), *(str(tally.get(word, "")) for word in used))
-    out().print(shown)
-
-
 def report(
     studies: Studies,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; - for standard output.")
+        Path | None, Option("--output", "-o", help="File to write; - for standard output.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="html or md.")] = Format.html,
+    form: Annotated[Format, Option("--format", help="html or md.")] = Format.html,
     figures: Annotated[
-        Path | None, typer.Option(help="Write the charts as PNG and SVG into this folder too.")
+        Path | None, Option(help="Write the charts as PNG and SVG into this folder too.")
     ] = None,
-    clock: Annotated[Clock, typer.Option(help="Time that is compared.")] = Clock.wall,
-    axis: Annotated[
-        str | None, typer.Option(help="Swept parameter, or size, that times are drawn against.")
-    ] = None,
-    history: Annotated[
-        bool, typer.Option("--history", help="Show earlier versions of the solvers, too.")
-    ] = False,
+    clock: Annotated[Clock, Option(help="Time that is compared.")] = Clock.wall,
+    axis: Axis = None,
+    history: Annotated[bool, Option("--history", help="Show earlier versions of the solvers, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report on one or more studies: one file that works offline."""
+    """Write a report on one or more studies: one file that works offline.
+
+    Examples:
+    sdpfeas report study.db -o report.html
+    sdpfeas report study.db --format md --clock processor
+    sdpfeas report study.db --figures figures/
+    """
     with _opened(studies) as store:
         if not store.cells(texts=False):
             raise FileFormatError(f"{studies[0]}: the study has no cells")
+        render = lib.render_html if form is Format.html else lib.render_markdown
+        text = render(store, clock, axis, history=history)
         if output == Path("-"):
-            typer.echo(_rendered(store, form, clock, axis, history))
+            typer.echo(text)
             return
-        target = output or Path(f"report.{form.value}")
-        written = [_write_report(store, target, form, clock, axis, history)]
+        written = [output or Path(f"report.{form.value}")]
+        _write_report(text, written[0])
         if figures is not None:
             written += lib.write_figures(lib.StudyData(store, clock, axis), figures)
     if as_json:
         print_json({"written": written})
         return
     for path in written:
-        out().print(f"written: {escape_terminal(path)}")
+        say("written: {}", path)
+
+
+def _write_report(text: str, path: Path) -> None:
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
+
+
+def _open(study: Path) -> lib.Store:
+    """Open a study for reading, given by its database or by its study file."""
+    return lib.Store(_database(study), readonly=True)
 
 
 def _database(study: Path) -> Path:
-    """The database of a study that is given by its database or by its study file."""
     return Path(lib.read_study(study).options.out) if study.suffix == ".toml" else study
 
 
@@ -370,7 +311,7 @@ def _database(study: Path) -> Path:
 def _opened(studies: list[Path]) -> Iterator[lib.Store]:
     """Open a study, or several merged into a temporary one."""
     if len(studies) == 1:
-        with lib.Store(_database(studies[0]), readonly=True) as store:
+        with _open(studies[0]) as store:
             yield store
         return
     with tempfile.TemporaryDirectory() as folder, lib.Store(Path(folder) / "merged.db") as store:
@@ -380,53 +321,37 @@ def _opened(studies: list[Path]) -> Iterator[lib.Store]:
 
 def _merge(studies: list[Path], store: lib.Store) -> None:
     for study in studies:
-        with lib.Store(_database(study), readonly=True) as other:
+        with _open(study) as other:
             store.absorb(other)
-
-
-def _rendered(store: lib.Store, form: Format, clock: Clock, axis: str | None, history: bool) -> str:
-    render = lib.render_html if form is Format.html else lib.render_markdown
-    return render(store, clock, axis, history=history)
-
-
-def _write_report(
-    store: lib.Store,
-    path: Path,
-    form: Format = Format.html,
-    clock: Clock = Clock.wall,
-    axis: str | None = None,
-    history: bool = False,
-) -> Path:
-    text = _rendered(store, form, clock, axis, history)
-    with writing(path):
-        path.write_text(text, encoding="utf-8")
-    return path
 
 
 def scaling(
     results: Annotated[
         list[Path],
-        typer.Argument(metavar="RESULTS", help="JSON files of pytest-benchmark, studies or study files."),
+        Argument(metavar="RESULTS", help="JSON files of pytest-benchmark, studies or study files."),
     ],
-    axis: Annotated[
-        str | None, typer.Option(help="Swept parameter, or size; default: the one with most values.")
-    ] = None,
+    axis: Axis = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw a figure: a .svg, .png or .pdf file.")
+        Path | None, Option("--output", "-o", help="Draw a figure: a .svg, .png or .pdf file.")
     ] = None,
-    clock: Annotated[Clock, typer.Option(help="Time that is taken from studies.")] = Clock.wall,
+    clock: Annotated[Clock, Option(help="Time that is taken from studies.")] = Clock.wall,
     as_json: AsJson = False,
 ) -> None:
     """Fit how times grow with a swept parameter, all other parameters fixed.
 
     The exponent is that of a power law, with its 95 % confidence interval.
+
+    Examples:
+    sdpfeas scaling results.json
+    sdpfeas scaling results.json --axis n -o scaling.svg
+    sdpfeas scaling study.db
     """
     measured = []
     for path in results:
         if path.suffix == ".json":
             measured += lib.read_benchmarks(path)
         else:
-            with lib.Store(_database(path), readonly=True) as store:
+            with _open(path) as store:
                 measured += lib.StudyData(store, clock).measurements
     found = lib.scalings(measured, axis)
     if not found:
@@ -449,24 +374,27 @@ def scaling(
     if as_json:
         print_json({"scalings": facts, "written": output})
         return
-    shown = table("problems", "axis", "solver", "exponent", "95 % interval", "points")
-    for row in facts:
-        low, high = row["interval"]
-        texts = (escape_terminal(row[name]) for name in ("problems", "axis", "solver"))
-        shown.add_row(*texts, f"{row['exponent']:.2f}", f"{low:.2f} to {high:.2f}", str(row["points"]))
-    out().print(shown)
+    rows = [
+        (r["problems"], r["axis"], r["solver"], f"{r['exponent']:.2f}",
+         "{:.2f} to {:.2f}".format(*r["interval"]), r["points"])
+        for r in facts
+    ]  # fmt: skip
+    print_table(["problems", "axis", "solver", "exponent", "95 % interval", "points"], rows)
     if output is not None:
-        out().print(f"written: {escape_terminal(output)}")
+        say("written: {}", output)
 
 
 def merge(
     studies: Studies,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The study to write to.")],
+    output: Annotated[Path, Option("--output", "-o", help="The study to write to.")],
     as_json: AsJson = False,
 ) -> None:
     """Merge studies into one; every cell is kept once.
 
     Of two records of a cell the finished one is kept, of two finished ones the earlier.
+
+    Examples:
+    sdpfeas merge a.db b.db -o all.db
     """
     if output.exists() and any(output.samefile(_database(study)) for study in studies):
         raise OptionError(f"{output} is one of the studies to merge; write to another file")
@@ -476,52 +404,52 @@ def merge(
     if as_json:
         print_json({"written": output, "cells": count})
     else:
-        out().print(f"{count} cells in {escape_terminal(output)}")
+        say("{} cells in {}", count, output)
 
 
 def diff(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A study, or the only one.")],
+    old: Annotated[Path, Argument(metavar="OLD", help="A study, or the only one.")],
     new: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[NEW]", help="Another study; without it, versions within the first are compared."
-        ),
+        Argument(metavar="[NEW]", help="Another study; without it, versions within the first are compared."),
     ] = None,
     old_version: Annotated[
-        str | None,
-        typer.Option("--old", help="Version, or beginning of its hash; default: the last but one."),
+        str | None, Option("--old", help="Version, or beginning of its hash; default: the last but one.")
     ] = None,
     new_version: Annotated[
-        str | None, typer.Option("--new", help="Version, or beginning of its hash; default: the last.")
+        str | None, Option("--new", help="Version, or beginning of its hash; default: the last.")
     ] = None,
-    threshold: Annotated[float, typer.Option(help="Least ratio of times that counts.")] = 1.1,
-    clock: Annotated[Clock, typer.Option(help="Time that is compared.")] = Clock.processor,
+    threshold: Annotated[float, Option(help="Least ratio of times that counts.")] = 1.1,
+    clock: Annotated[Clock, Option(help="Time that is compared.")] = Clock.processor,
     as_json: AsJson = False,
 ) -> None:
     """Compare two studies, or two versions of the solvers in one study.
 
     Reports per problem what became faster or slower beyond noise, and which verdicts changed.
+
+    Exit codes: 0 nothing became worse, 1 a regression, 2 error, 3 verdicts contradict each other.
+
+    Examples:
+    sdpfeas diff study.db
+    sdpfeas diff old.db new.db --threshold 1.3
     """
-    with lib.Store(_database(old), readonly=True) as store:
-        before = store.history()
-    after = before
-    if new is not None:
-        with lib.Store(_database(new), readonly=True) as store:
-            after = store.history()
+    histories = []
+    for study in (old, new or old):
+        with _open(study) as store:
+            histories.append(store.history())
+    before, after = histories
     pairs = _versions_to_compare(before, after, old_version, new_version, within=new is None)
-    differences, trends = list[Any](), list[Any]()
-    for earlier, later in pairs:
-        found = lib.compare_cells(earlier, later, threshold=threshold, clock=clock)
-        differences += found[0]
-        trends += found[1]
+    found = [lib.compare_cells(*pair, threshold=threshold, clock=clock) for pair in pairs]
+    differences = [each for part, _ in found for each in part]
+    trends = [each for _, part in found for each in part]
     if not differences:
         raise FileFormatError("there is nothing to compare: no solver ran on one problem in two versions")
-    worse = [each for each in (*differences, *trends) if each.change.worse]
+    worse = [change for change in (each.change for each in [*differences, *trends]) if change.worse]
     if as_json:
-        print_json({"differences": [asdict(d) for d in differences], "solvers": [asdict(t) for t in trends]})
+        print_json({"differences": differences, "solvers": trends})
     else:
         _print_differences(differences, trends)
-    if any(each.change == "contradiction" for each in worse):
+    if "contradiction" in worse:
         raise typer.Exit(CONTRADICTION)
     raise typer.Exit(REGRESSION if worse else 0)
 
@@ -545,37 +473,39 @@ def _versions_to_compare(
 def _print_differences(differences: list[Any], trends: list[Any]) -> None:
     """Print what changed, worst first, and a line per solver."""
     changed = [each for each in differences if each.change != "same"]
-    if changed:
-        shown = table("solver", "problem", "change", "old", "new", "time", "seeds")
-        for each in sorted(changed, key=lambda each: (each.change.rank, -abs(each.ratio - 1.0))):
-            style = "red" if each.change.worse else "green"
-            ratio = "" if math.isnan(each.ratio) else f"{each.ratio:.2f} ×"
-            texts = (escape_terminal(text) for text in (each.solver, each.problem))
-            verdicts = (escape_terminal(text) for text in (each.old, each.new))
-            shown.add_row(*texts, f"[{style}]{each.change}[/]", *verdicts, ratio, str(each.pairs))
-        out().print(shown)
+    rows = []
+    for each in sorted(changed, key=lambda each: (each.change.rank, -abs(each.ratio - 1.0))):
+        change = marked("[red]{}[/]" if each.change.worse else "[green]{}[/]", each.change)
+        ratio = "" if math.isnan(each.ratio) else f"{each.ratio:.2f} ×"
+        rows.append((each.solver, each.problem, change, each.old, each.new, ratio, each.pairs))
+    if rows:
+        print_table(["solver", "problem", "change", "old", "new", "time", "seeds"], rows)
     same = len(differences) - len(changed)
-    out().print(f"{len(changed)} of {len(differences)} pairs of solver and problem changed, {same} did not.")
+    say(f"{len(changed)} of {len(differences)} pairs of solver and problem changed, {same} did not.")
     for each in trends:
         test = f"p = {each.p_value:.2g}" if each.p_value < 1.0 else "too few for a test"
-        out().print(
-            f"{escape_terminal(each.solver)}: {each.change}; new times are {each.ratio:.2f} × the old ones "
-            f"on {each.pairs} instances ({test})."
-        )
+        times = f"new times are {each.ratio:.2f} × the old ones on {each.pairs} instances ({test})."
+        say("{}: {}; {}", each.solver, each.change, times)
 
 
 def export(
-    study: Study,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .csv, .json or .parquet file.")],
+    study: Annotated[
+        Path, Argument(metavar="STUDY", help="A study: its database, or the study file that names it.")
+    ],
+    output: Annotated[Path, Option("--output", "-o", help="A .csv, .json or .parquet file.")],
     history: Annotated[
-        bool, typer.Option("--history", help="Include cells of earlier versions of the solvers.")
+        bool, Option("--history", help="Include cells of earlier versions of the solvers.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the data of a study as a flat table."""
-    with lib.Store(_database(study), readonly=True) as store:
+    """Write the data of a study as a flat table.
+
+    Examples:
+    sdpfeas export study.db -o study.csv
+    """
+    with _open(study) as store:
         count = lib.write_table(store, output, history=history)
     if as_json:
         print_json({"written": output, "cells": count})
     else:
-        out().print(f"{count} cells written to {escape_terminal(output)}")
+        say("{} cells written to {}", count, output)

@@ -6,63 +6,48 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sdpfeas.cli import library as lib
-from sdpfeas.cli.console import AsJson, complete_solvers, out, print_json, spinner
+from sdpfeas.cli.console import AsJson, Solver, TimeLimit, print_json, say, spinner
 from sdpfeas.errors import OptionError, ProblemError, SdpfeasError
-from sdpfeas.escaping import escape_terminal
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "wlda",
-        epilog="Examples: sdpfeas wlda iris.csv --label species -r 2 · sdpfeas wlda data.npz --write W.npz "
-        "--plot projected.png",
-    )(wlda)
-
 
 def wlda(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A .csv, .npz (X and y) or .parquet file.")],
+    data: Annotated[Path, Argument(metavar="DATA", help="A .csv, .npz (X and y) or .parquet file.")],
     label: Annotated[
-        str | None, typer.Option(help="Column of the class labels, by name or number; default: the last.")
+        str | None, Option(help="Column of the class labels, by name or number; default: the last.")
     ] = None,
     components: Annotated[
-        int | None, typer.Option("--components", "-r", help="Dimension of the projection.")
+        int | None, Option("--components", "-r", help="Dimension of the projection.")
     ] = None,
-    solver: Annotated[
-        str,
-        typer.Option(
-            "--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=complete_solvers
-        ),
-    ] = "auto",
-    tol: Annotated[float, typer.Option(help="Relative width of the bracket.")] = 1e-3,
-    time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds.")] = None,
+    solver: Solver = "auto",
+    tol: Annotated[float, Option(help="Relative width of the bracket.")] = 1e-3,
+    time_limit: TimeLimit = None,
     standardize: Annotated[
-        bool, typer.Option("--standardize", help="Scale every feature to unit variance.")
+        bool, Option("--standardize", help="Scale every feature to unit variance.")
     ] = False,
     shrinkage: Annotated[
-        str | None,
-        typer.Option(help="Shrinkage of the class scatter matrices: a number from 0 to 1, or auto."),
+        str | None, Option(help="Shrinkage of the class scatter matrices: a number from 0 to 1, or auto.")
     ] = None,
-    refine: Annotated[
-        bool, typer.Option("--refine", help="Optimise the ratio of the projection longer.")
-    ] = False,
+    refine: Annotated[bool, Option("--refine", help="Optimise the ratio of the projection longer.")] = False,
     write: Annotated[
-        Path | None, typer.Option(help="Write the projection W (features × components) as .npz or .csv.")
+        Path | None, Option(help="Write the projection W (features × components) as .npz or .csv.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a plot of the projected samples.")] = None,
+    plot: Annotated[Path | None, Option(help="Write a plot of the projected samples.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the projection that maximises the worst-case class separation, and prove bounds on the optimum."""
+    """Find the projection that maximises the worst-case class separation, and prove bounds on the optimum.
+
+    Examples:
+    sdpfeas wlda iris.csv --label species -r 2
+    sdpfeas wlda data.npz --write W.npz --plot projected.png
+    """
     _check_outputs(write, plot)
     samples = lib.read_samples(data, label)
     X = _standardize(samples.X) if standardize else samples.X
@@ -95,21 +80,17 @@ def wlda(
 
 
 def _print(report: dict[str, Any]) -> None:
-    o = out()
-    o.print(
-        f"{report['samples']} samples, {report['features']} features, {report['classes']} classes "
-        f"-> {report['components']} component(s)"
-    )
+    counts = (report[name] for name in ("samples", "features", "classes", "components"))
+    say("{} samples, {} features, {} classes -> {} component(s)", *counts)
     proof = "proven" if report["proven"] else "[yellow]not proven[/]"
-    o.print(f"[bold]{report['lower']:.8g} <= delta* <= {report['upper']:.8g}[/] ({proof})")
-    o.print(f"ratio of the projection: {report['ratio']:.8g}")
-    pair = " and ".join(escape_terminal(name) for name in report["worst_pair"])
-    o.print(f"closest pair: {pair}; widest class: {escape_terminal(report['worst_class'])}")
-    o.print(f"{report['solves']} solve(s), {report['time']:.3g} s; {escape_terminal(report['reason'])}")
+    say(f"[bold]{report['lower']:.8g} <= delta* <= {report['upper']:.8g}[/] ({proof})")
+    say(f"ratio of the projection: {report['ratio']:.8g}")
+    say("closest pair: {}; widest class: {}", " and ".join(report["worst_pair"]), report["worst_class"])
+    say(f"{report['solves']} solve(s), {report['time']:.3g} s; {{}}", report["reason"])
     for note in report["notes"]:
-        o.print(f"[yellow]note:[/] {escape_terminal(note)}")
+        say("[yellow]note:[/] {}", note)
     for path in report["written"]:
-        o.print(f"written: {escape_terminal(path)}")
+        say("written: {}", path)
 
 
 def _share(text: str | None) -> float | str | None:
