@@ -444,7 +444,8 @@ def diff(
     trends = [each for _, part in found for each in part]
     if not differences:
         raise FileFormatError("there is nothing to compare: no solver ran on one problem in two versions")
-    worse = [change for change in (each.change for each in [*differences, *trends]) if change.worse]
+    changes = [each.change for each in differences] + [each.change for each in trends]
+    worse = [change for change in changes if change.worse]
     if as_json:
         print_json({"differences": differences, "solvers": trends})
     else:
