@@ -426,6 +426,15 @@ def short_rows(matrix: np.ndarray) -> np.ndarray:
     return found[[i for i in range(len(found)) if any(found[i])]]
 
 
+def lll_basis(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an LLL-reduced basis of the lattice of the rows, and its weights on the rows."""
+    rows = independent_rows(matrix)
+    short, change = _flint(matrix[rows]).lll(transform=True)
+    weights = np.zeros((len(rows), len(matrix)), dtype=object)
+    weights[:, rows] = _array(change)
+    return _array(short), weights
+
+
 def solution(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """Return a rational solution of ``matrix @ z = right``; None if there is none.
 

@@ -36,13 +36,16 @@ def test_kernels_and_definiteness(seed):
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_systems_and_independent_rows(seed):
+def test_systems_and_lattices(seed):
     rng = np.random.default_rng(seed)
     rows, columns = (int(v) for v in rng.integers(1, 6, 2))
     a = matrix(rng, rows, columns)
     right = a.dot(matrix(rng, columns, 1)[:, 0])
     assert (a.dot(integer_matrices.solution(a, right)) == right).all()
     assert (integer_matrices.solution(0 * a, right + 1) is None) == bool((right + 1).any())
+    basis, weights = integer_matrices.lll_basis(a)
+    assert (weights.dot(a) == basis).all()
+    assert len(basis) == rank(a) == rank(basis)
     kept = integer_matrices.independent_rows(a)
     assert len(kept) == rank(a) == rank(a[kept])
 

@@ -7,16 +7,17 @@ inequality rows, and ``beta(y)``, in this order. :class:`AuxiliarySystem` holds 
 multipliers to exposing vectors, in integers and in floating point.
 
 In order of cost, as in docs/facial-reduction.md: (1) :func:`sieve` tests single rows (Zhu, Pataki and
-Tran-Dinh 2019, "Sieve-SDP"); (2) :func:`start_coefficients` takes multipliers of an interior-point method
-that found no interior, if there are any; (3) :func:`solve_auxiliary_problem` calls a conic solver.
-:func:`round_multipliers` makes the solutions of (2) and (3) exact.
+Tran-Dinh 2019, "Sieve-SDP"); (2) the same on short combinations of few rows, after
+:meth:`AuxiliarySystem.lll_reduced`; with many rows, :func:`start_coefficients` takes multipliers of an
+interior-point method that found no interior, if there are any; (3) :func:`solve_auxiliary_problem` calls a
+conic solver. :func:`round_multipliers` makes approximate solutions exact.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +32,7 @@ from sdpfeas.numerics.integer_matrices import (
     as_int64,
     identity,
     kernel,
+    lll_basis,
     product,
     short_rows,
 )
@@ -77,9 +79,10 @@ class PsdPart:
 class AuxiliarySystem:
     """Linear map from multipliers to exposing vectors on a face, in integers.
 
-    Row k of ``matrix`` is the exposing vector of the multiplier of row ``index[k]``, row k of ``vanishing``
-    its image on Free blocks and boxes, which must be zero. ``parts`` are the columns of PSD blocks,
-    ``nonneg`` those of non-negative entries, of which the last is ``beta``.
+    Row k of ``matrix`` is the exposing vector of the multiplier of row ``index[k]``, or, if ``combine`` is
+    not None, of the multipliers ``combine[k]`` of the rows ``index``. Row k of ``vanishing`` is its image on
+    Free blocks and boxes, which must be zero. ``parts`` are the columns of PSD blocks, ``nonneg`` those of
+    non-negative entries, of which the last is ``beta``.
     """
 
     faces: Faces
@@ -88,6 +91,7 @@ class AuxiliarySystem:
     parts: tuple[PsdPart, ...]
     nonneg: slice
     index: list[int]
+    combine: np.ndarray | None = None
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -110,9 +114,20 @@ class AuxiliarySystem:
 
     def multipliers(self, coefficients: np.ndarray) -> np.ndarray:
         """Return integer multipliers of all rows from those of the rows of the system."""
+        if self.combine is not None:
+            coefficients = product(coefficients[None], self.combine)[0]
         out = np.zeros(self.faces.problem.m, dtype=object)
         np.add.at(out, self.index, coefficients)
         return out
+
+    def lll_reduced(self) -> AuxiliarySystem:
+        """Return an LLL-reduced basis of the exposing vectors with zero image on Free blocks and boxes."""
+        combine = kernel(self.vanishing.T).T
+        long = math.sqrt(self.vectors.shape[1] + 1.0)
+        guard("short combinations of rows", 4.0 * INTEGER_FLOPS * len(combine) ** 3 * long)
+        basis, change = lll_basis(product(combine, self.vectors))
+        nothing = np.zeros((len(basis), 0), dtype=object)
+        return replace(self, matrix=basis, vanishing=nothing, combine=product(change, combine))
 
     @cached_property
     def floats(self) -> tuple[FloatArray, FloatArray]:
@@ -120,7 +135,7 @@ class AuxiliarySystem:
 
         The column of ``beta`` has the units of the bounds, so it is scaled to the norm of all other columns.
         """
-        count, entries = float(len(self.index)), sum(part.side**2 for part in self.parts)
+        count, entries = float(self.matrix.shape[0]), sum(part.side**2 for part in self.parts)
         guard(
             "the rows on a face", count * CONVERSION_FLOPS_PER_ENTRY * entries, memory=24.0 * count * entries
         )
@@ -253,9 +268,9 @@ def sieve(system: AuxiliarySystem) -> list[np.ndarray]:
 
 def _multiplier(system: AuxiliarySystem, k: int, sign: int) -> np.ndarray:
     """Return the multipliers of a single row of the system."""
-    out = np.zeros(system.faces.problem.m, dtype=object)
-    out[system.index[k]] = sign
-    return out
+    unit = np.zeros(system.matrix.shape[0], dtype=object)
+    unit[k] = sign
+    return system.multipliers(unit)
 
 
 def _candidates(system: AuxiliarySystem) -> list[tuple[int, int]]:

@@ -29,8 +29,8 @@ from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integer_rows import IntegralRows
 from sdpfeas.verifier.facial_reduction import FacialStep, Refused, expose_face
 
-#: With more rows than this, the state is yielded before and after each expensive step.
-STAGED_ROWS = 60
+#: Largest number of multipliers for which LLL reduction is tried. With more, the conic solver is faster.
+LATTICE_ROWS = 60
 
 #: Name of the sieve over single rows.
 SIEVE = "single rows"
@@ -89,7 +89,7 @@ def search_stages(
     Without ``auxiliary`` no auxiliary problem is solved.
     """
     state = SearchState(Chain((), rows.reading), Faces.whole(rows))
-    expensive = rows.problem.m > STAGED_ROWS
+    expensive = rows.problem.m > LATTICE_ROWS
     while not state.contradiction and not deadline.expired:
         try:
             system = auxiliary_system(state.faces)
@@ -133,10 +133,13 @@ def _expensive_candidates(
     start: FloatArray | None,
     auxiliary: bool,
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield multipliers from the start, or from the auxiliary problem."""
+    """Yield multipliers by lattice reduction, from the start, or from the auxiliary problem."""
     # With rounded data a proof would depend on their last digits.
     simple = state.faces.rows.simple
-    if simple and start is not None and (near := start_coefficients(system, start)) is not None:
+    if simple and system.matrix.shape[0] <= LATTICE_ROWS:
+        system = system.lll_reduced()
+        yield from (("short combinations of rows", weights) for weights in sieve(system))
+    elif simple and start is not None and (near := start_coefficients(system, start)) is not None:
         yield from (("an interior-point method", weights) for weights in round_multipliers(system, near))
     solution = solve_auxiliary_problem(system, deadline) if auxiliary else None
     if solution is None:
