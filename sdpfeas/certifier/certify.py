@@ -21,7 +21,7 @@ from sdpfeas import sdpcheck
 from sdpfeas.certifier.documents import VECTOR_CONES, problem_document
 from sdpfeas.certifier.faces import on_face, replay
 from sdpfeas.certifier.numbers import echelon, floats, fractions, text
-from sdpfeas.certifier.standard_form import StandardForm, Vector
+from sdpfeas.certifier.standard_form import StandardForm, Vector, full
 from sdpfeas.errors import NotProved
 from sdpfeas.files import writing
 from sdpfeas.problem.objective import Objective
@@ -271,12 +271,9 @@ def lift_multipliers(
 
 def _split(listed: Vector, n: int) -> list[Vector]:
     """Return semidefinite ``N`` and ``P`` with ``N - P`` as listed."""
-    lower = np.tril_indices(n)
-    whole = np.zeros((n, n))
-    whole[lower] = floats(listed)
-    lam, vec = np.linalg.eigh(whole + np.tril(whole, -1).T)
+    lam, vec = np.linalg.eigh(full(sdpcheck.Block({"kind": "PSD", "n": n}), floats(listed)))
     minus = (vec * (np.maximum(-lam, 0.0) + 2.0**-46 * np.max(np.abs(lam)))) @ vec.T
-    below = fractions(((minus + minus.T) / 2)[lower])
+    below = fractions(((minus + minus.T) / 2)[np.tril_indices(n)])
     return [[v + p for v, p in zip(listed, below, strict=True)], below]
 
 

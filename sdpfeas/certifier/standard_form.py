@@ -20,7 +20,7 @@ import scipy.linalg
 
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.factors import prove_semidefinite
-from sdpfeas.certifier.numbers import exponent, floats, on_grid, solve, texts
+from sdpfeas.certifier.numbers import exponent, floats, fractions, on_grid, solve, texts
 from sdpfeas.errors import NotProved
 from sdpfeas.numerics.linalg import FloatArray
 
@@ -38,6 +38,9 @@ TIGHT = Fraction(1, 2**30)
 NARROW = 2.0**-40
 #: Rounds of correction in floating point before the exact one: each gains about 12 digits.
 REFINEMENTS = 3
+#: Lifts of both parts of a multiplier of a box against rounding. The end of a bracket leaves no room for a
+#: larger one, and parts of few eigenvalues may be exact without.
+LIFTS = (2.0**-50, 0.0)
 #: Largest numbers of equations, and of equations times unknowns, of an exact correction.
 MOST_EQUATIONS, MOST_CORRECTED = 2_000, 30_000_000
 
@@ -254,16 +257,16 @@ class StandardForm:
         reason = NotProved("no exact multipliers were found")
         faces = [None] * (len(self.sets) + len(self.lmis))
         for first, second in self._multipliers(y, own, objective):
-            try:
-                document, bound, _ = self.dual(
-                    first, self._boxed(first, second, objective), faces, objective=objective
-                )
-            except NotProved as missing:
-                reason = missing
-                continue
-            if objective or bound > 0:
-                return document, bound
-            reason = NotProved("the two sides of the certificate are not proved to differ")
+            for lift in LIFTS if self.boxes else (0.0,):
+                try:
+                    own = self._boxed(first, second, lift, objective)
+                    document, bound, _ = self.dual(first, own, faces, objective=objective)
+                except NotProved as missing:
+                    reason = missing
+                    continue
+                if objective or bound > 0:
+                    return document, bound
+                reason = NotProved("the two sides of the certificate are not proved to differ")
         raise reason
 
     def _multipliers(
@@ -394,7 +397,7 @@ class StandardForm:
         lower = np.tril_indices(block.side)
         return out, np.outer(size, size)[lower]
 
-    def _boxed(self, y: Vector, own: list[Vector], objective: bool) -> list[Vector]:
+    def _boxed(self, y: Vector, own: list[Vector], lift: float, objective: bool) -> list[Vector]:
         """Complete multipliers on boxes: ``G + N - P = 0`` with semidefinite ``N`` and ``P``."""
         if not self.boxes:
             return own
@@ -415,14 +418,15 @@ class StandardForm:
                 y[trace] = -theta
             for k in diagonal(block):
                 listed[k] -= theta
-            minus = negative_part(block, listed)
-            out[first] = minus
-            out[first + 1] = [v + n for v, n in zip(listed, minus, strict=True)]
+            out[first + 1] = positive_part(block, listed, lift)
+            out[first] = [p - v for v, p in zip(listed, out[first + 1], strict=True)]
         return out
 
 
 def full(block: sdpcheck.Block, listed: FloatArray) -> FloatArray:
-    """Return a listed matrix as a full one."""
+    """Return a listed matrix as a full one; raises NotProved beyond the range of doubles."""
+    if not np.isfinite(listed).all():
+        raise NotProved("a matrix is outside the range of doubles")
     out = np.zeros((block.side, block.side))
     out[np.tril_indices(block.side)] = listed
     return out + np.tril(out, -1).T
@@ -434,7 +438,7 @@ def scaled_depth(square: FloatArray) -> FloatArray | None:
     None if the matrix is not clearly definite, whatever the units of its rows.
     """
     size = np.diagonal(square)
-    if not np.isfinite(square).all() or not np.all(size > 0.0):
+    if not np.all(size > 0.0):
         return None
     units = np.outer(np.sqrt(size), np.sqrt(size))
     least = float(np.linalg.eigvalsh(square / units)[0])
@@ -480,16 +484,18 @@ def box_threshold(block: sdpcheck.Block, listed: Vector) -> Fraction:
     return Fraction(float(lam[min(max(place, 0), len(lam) - 1)]))
 
 
-def negative_part(block: sdpcheck.Block, listed: Vector) -> Vector:
-    """Return a short ``N`` with ``N`` and ``G + N`` positive definite; exact if ``G`` is diagonal."""
+def positive_part(block: sdpcheck.Block, listed: Vector, lift: float) -> Vector:
+    """Return ``P``, with ``P`` and ``P - G`` semidefinite up to rounding; exact if ``G`` is diagonal.
+
+    ``lift`` times the side and the largest eigenvalue is added to all eigenvalues.
+    """
     ends = set(diagonal(block))
     if not any(v for k, v in enumerate(listed) if k not in ends):
-        return [max(-v, Fraction(0)) for v in listed]
+        return [max(v, Fraction(0)) for v in listed]
     lam, vec = np.linalg.eigh(full(block, floats(listed)))
     spread = float(np.max(np.abs(lam)))
-    minus = (vec * np.maximum(-lam, 0.0)) @ vec.T + spread * 2.0**-46 * block.n * np.eye(block.n)
-    lower = ((minus + minus.T) / 2)[np.tril_indices(block.n)]
-    return [on_grid(Fraction(v), 50 - exponent(spread)) for v in lower.tolist()]
+    plus = (vec * np.maximum(lam, 0.0)) @ vec.T + spread * lift * block.n * np.eye(block.n)
+    return fractions(((plus + plus.T) / 2)[np.tril_indices(block.n)])
 
 
 #: In place of the largest exponent of a row without entries.

@@ -97,3 +97,10 @@ def test_nothing_wrong_is_confirmed(seed: int) -> None:
 @given(st.integers(2**32, 2**33))
 def test_nothing_wrong_is_confirmed_often(seed: int) -> None:
     nothing_wrong(seed)
+
+
+def test_a_point_outside_the_range_of_doubles_is_not_confirmed() -> None:
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    point = (np.array([[Fraction(10**400), Fraction(0)], [Fraction(0), Fraction(1)]]),)
+    answer = SavedResult(problem.content_hash, "feasible", "exact", None, None, rational=point)
+    assert audit(problem, answer).proved is None
