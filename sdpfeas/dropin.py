@@ -10,7 +10,8 @@ For a backend:
 - `to_sdpa` for solvers of the SDPA or SeDuMi pair of programs (cone solvers use
   :meth:`sdpfeas.FeasibilityProblem.to_conic`), `read_csdp_solution` for their solution files, and `svec_map`
   between triangles and whole matrices;
-- `trivial_claim`, `require_resources`, `silence_stdout` and `Deadline` for running one.
+- `trivial_claim`, `require_resources`, `silence_stdout` and `Deadline` for running one;
+- `Count`, `Share`, `Positive`, `NonNegative` and `Range` for the ranges of its options.
 
 For a family: `Family` and `ParametricFamily`, `data_file` and `read_arrays` for its data.
 """
@@ -31,6 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.base import ALL_SETS, CONES
+from sdpfeas.cards.options import Count, NonNegative, Positive, Range, Share
 from sdpfeas.claims import Claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import CardError, FileFormatError
@@ -49,15 +51,20 @@ __all__ = [
     "ALL_SETS",
     "CONES",
     "BlockSet",
+    "Count",
     "Deadline",
     "Family",
     "FloatArray",
+    "NonNegative",
     "ParametricFamily",
     "Point",
+    "Positive",
+    "Range",
     "SdpaPair",
     "SdpaSide",
     "SdpaSolution",
     "SedumiData",
+    "Share",
     "data_file",
     "is_lmi",
     "read_arrays",

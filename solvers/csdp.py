@@ -19,8 +19,10 @@ from pathlib import Path
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, FileFormatError, Inquiry, Stop
 from sdpfeas.dropin import (
     CONES,
+    Count,
     Deadline,
     SdpaSide,
+    Share,
     is_lmi,
     read_csdp_solution,
     require_resources,
@@ -62,14 +64,8 @@ class CsdpOptions:
     """
 
     form: SdpaSide = "auto"
-    tolerance: float = 1e-8
-    max_iterations: int = 100
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"option 'tolerance' must lie between 0 and 1, got {self.tolerance}")
-        if self.max_iterations < 1:
-            raise ValueError(f"option 'max_iterations' must be at least 1, got {self.max_iterations}")
+    tolerance: Share = 1e-8
+    max_iterations: Count = 100
 
 
 class Csdp(FeasibilityBackend):

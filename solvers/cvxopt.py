@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
-from sdpfeas.dropin import ALL_SETS, require_resources
+from sdpfeas.dropin import ALL_SETS, Count, Share, require_resources
 
 #: Iterations that a solve takes, for the guess of its time.
 USUAL_ITERATIONS = 20
@@ -30,8 +30,8 @@ class CvxoptOptions:
         Its iterations.
     """
 
-    tolerance: float = 1e-9
-    max_iterations: int = 100
+    tolerance: Share = 1e-9
+    max_iterations: Count = 100
 
 
 class Cvxopt(FeasibilityBackend):

@@ -26,9 +26,12 @@ import scipy.sparse as sp
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
 from sdpfeas.dropin import (
     CONES,
+    Count,
     FloatArray,
     Point,
+    Positive,
     SdpaSolution,
+    Share,
     require_resources,
     silence_stdout,
     to_sdpa,
@@ -67,18 +70,10 @@ class DsdpOptions:
         Its iterations.
     """
 
-    tolerance: float = 1e-6
-    largest: float = 1e7
-    trace: float = 1e6
-    max_iterations: int = 200
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"option 'tolerance' must lie between 0 and 1, got {self.tolerance}")
-        if not min(self.largest, self.trace) > 0.0:
-            raise ValueError("options 'largest' and 'trace' must be positive")
-        if self.max_iterations < 1:
-            raise ValueError(f"option 'max_iterations' must be at least 1, got {self.max_iterations}")
+    tolerance: Share = 1e-6
+    largest: Positive = 1e7
+    trace: Positive = 1e6
+    max_iterations: Count = 200
 
 
 class Dsdp(FeasibilityBackend):

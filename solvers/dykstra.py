@@ -15,12 +15,13 @@ No warm start; calls back and offers evidence at regular intervals.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
 
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
-from sdpfeas.dropin import ALL_SETS, BlockSet, FloatArray, Point, require_resources
+from sdpfeas.dropin import ALL_SETS, BlockSet, Count, FloatArray, Point, Range, require_resources
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,9 @@ class DykstraOptions:
         By how much bounds and cones are made smaller or larger, relative to their size.
     """
 
-    max_iterations: int = 10_000
-    look_every: int = 50
-    margin: float = 1e-3
-
-    def __post_init__(self) -> None:
-        if self.max_iterations < 1 or self.look_every < 1:
-            raise ValueError("options 'max_iterations' and 'look_every' must be at least 1")
-        if not 0.0 <= self.margin < 1.0:
-            raise ValueError(f"option 'margin' must lie between 0 and 1, got {self.margin}")
+    max_iterations: Count = 10_000
+    look_every: Count = 50
+    margin: Annotated[float, Range(0.0, 1.0)] = 1e-3
 
 
 class Dykstra(FeasibilityBackend):

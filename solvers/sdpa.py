@@ -21,9 +21,12 @@ import scipy.sparse as sp
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
 from sdpfeas.dropin import (
     CONES,
+    Count,
+    Positive,
     SdpaSide,
     SdpaSolution,
     SedumiData,
+    Share,
     require_resources,
     silence_stdout,
     to_sdpa,
@@ -76,17 +79,9 @@ class SdpaOptions:
     """
 
     form: SdpaSide = "auto"
-    tolerance: float = 1e-7
-    start: float = 1e3
-    max_iterations: int = 100
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"option 'tolerance' must lie between 0 and 1, got {self.tolerance}")
-        if not self.start > 0.0:
-            raise ValueError(f"option 'start' must be positive, got {self.start}")
-        if self.max_iterations < 1:
-            raise ValueError(f"option 'max_iterations' must be at least 1, got {self.max_iterations}")
+    tolerance: Share = 1e-7
+    start: Positive = 1e3
+    max_iterations: Count = 100
 
 
 class Sdpa(FeasibilityBackend):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,7 @@ from sdpfeas.backends.conic.conic_cost import (
 )
 from sdpfeas.backends.conic.conic_solution import ConicSolution
 from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
+from sdpfeas.cards.options import Count, NonNegative, Range, Share
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.limits import WRITE_FLOPS, time_left
@@ -116,21 +117,11 @@ class ClarabelOptions(DirectOptions):
     choose.
     """
 
-    tolerance: float = 1e-8
-    tolerance_infeasible: float = 1e-8
-    max_iterations: int = 200
-    regularization: float = 1e-7
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        if not (0.0 < self.tolerance < 1.0 and 0.0 < self.tolerance_infeasible < 1.0):
-            raise ValueError("tolerance and tolerance_infeasible must lie between 0 and 1")
-        if self.max_iterations < 1:
-            raise ValueError("max_iterations must be at least 1")
-        if not self.regularization >= 0.0:
-            raise ValueError("regularization must not be negative")
-        if self.threads < 0:
-            raise ValueError("threads must not be negative")
+    tolerance: Share = 1e-8
+    tolerance_infeasible: Share = 1e-8
+    max_iterations: Count = 200
+    regularization: NonNegative = 1e-7
+    threads: Annotated[int, Range(0)] = 1
 
     def settings(self, deadline: Deadline) -> dict[str, Any]:
         """Return the settings in Clarabel's names."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
 from sdpfeas.backends.conic.conic_cost import Cost, eigen_flops, solver_deadline
 from sdpfeas.backends.conic.conic_solution import ConicSolution
 from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
+from sdpfeas.cards.options import Count, Range, Share
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.limits import WRITE_FLOPS, estimated_seconds
@@ -111,18 +112,10 @@ class ScsOptions(DirectOptions):
     unboundedness. ``acceleration`` is the memory of the Anderson acceleration; 0 disables it.
     """
 
-    eps: float = 1e-6
-    eps_infeasible: float = 1e-8
-    max_iterations: int = 20_000
-    acceleration: int = 10
-
-    def __post_init__(self) -> None:
-        if not (0.0 < self.eps < 1.0 and 0.0 < self.eps_infeasible < 1.0):
-            raise ValueError("eps and eps_infeasible must lie between 0 and 1")
-        if self.max_iterations < 1:
-            raise ValueError("max_iterations must be at least 1")
-        if self.acceleration < 0:
-            raise ValueError("acceleration must not be negative")
+    eps: Share = 1e-6
+    eps_infeasible: Share = 1e-8
+    max_iterations: Count = 20_000
+    acceleration: Annotated[int, Range(0)] = 10
 
     def settings(self, deadline: Deadline) -> dict[str, Any]:
         """Return the settings in SCS's names."""

@@ -6,13 +6,43 @@ import dataclasses
 import math
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sdpfeas.errors import OptionError, hint
 
-__all__ = ["NoOptions", "describe_options", "parse_options"]
-
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Range of a number, for annotations such as ``Annotated[int, Range(0)]``; no number is infinite.
+
+    With ``above``, the number must be larger than ``least``, not only as large.
+
+    Examples
+    --------
+    >>> from sdpfeas.dropin import Range
+    >>> 0.0 in Range(0.0, 1.0), 0.0 in Range(0.0, 1.0, above=True), 1.0 in Range(0.0, 1.0)
+    (True, False, False)
+    """
+
+    least: float
+    below: float = math.inf
+    above: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        return (value > self.least if self.above else value >= self.least) and value < self.below
+
+    def __str__(self) -> str:
+        least = f"above {self.least:g}" if self.above else f"at least {self.least:g}"
+        return least if math.isinf(self.below) else f"{least} and below {self.below:g}"
+
+
+#: Types of options: a number between 0 and 1, at least 0, or above 0; an integer of at least 1.
+Share = Annotated[float, Range(0.0, 1.0, above=True)]
+NonNegative = Annotated[float, Range(0.0)]
+Positive = Annotated[float, Range(0.0, above=True)]
+Count = Annotated[int, Range(1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +53,12 @@ class NoOptions:
 def parse_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
     """Build an options dataclass from plain values by name.
 
-    The fields of ``kind`` are annotated with bool, int, float, str, ``Literal`` or an optional of these; its
-    ``__post_init__`` raises ValueError for values out of range. ``owner`` appears in messages. Raises
-    OptionError for an unknown name (with a suggestion), a wrong type, or a value out of range.
+    The fields of ``kind`` are annotated with bool, int, float, str, ``Literal`` or an optional of these,
+    numbers also with a :class:`Range`; its ``__post_init__`` raises ValueError for other conditions.
+    ``owner`` appears in messages. Raises OptionError for an unknown name (with a suggestion), a wrong type,
+    or a value out of range.
     """
-    hints = get_type_hints(kind) if values else {}
+    hints = get_type_hints(kind, include_extras=True) if values else {}
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     checked: dict[str, Any] = {}
     for name, value in values.items():
@@ -48,12 +79,16 @@ def parse_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
 
 def describe_options(kind: type) -> dict[str, tuple[str, Any]]:
     """Names of all options with a description of their type and their default."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     return {field.name: (_spell(hints[field.name]), field.default) for field in dataclasses.fields(kind)}
 
 
 def _fit(value: Any, hint: Any) -> tuple[bool, Any]:
     origin = get_origin(hint)
+    if origin is Annotated:
+        kind, limits = get_args(hint)
+        fits, converted = _fit(value, kind)
+        return fits and converted in limits, converted
     if origin is Literal:
         return value in get_args(hint) and not isinstance(value, bool), value
     if origin in (Union, types.UnionType):
@@ -79,6 +114,9 @@ def _fit(value: Any, hint: Any) -> tuple[bool, Any]:
 
 def _spell(hint: Any) -> str:
     origin = get_origin(hint)
+    if origin is Annotated:
+        kind, limits = get_args(hint)
+        return f"{_spell(kind)} {limits}"
     if origin is Literal:
         return "one of " + ", ".join(repr(v) for v in get_args(hint))
     if origin in (Union, types.UnionType):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from sdpfeas.backends.dual.ascent import (
 )
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation, Units
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.cards.options import Count, NonNegative, Positive, Range
 from sdpfeas.claims import Claim, Stop
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
@@ -110,28 +111,16 @@ class DualLbfgsOptions:
     """
 
     form: Literal["spectral", "lifted"] = "spectral"
-    epsilon: float = 1e-3
+    epsilon: Positive = 1e-3
     newton: bool = True
-    centre: float = 1.0
-    weight: float = 30.0
-    growth: float = 8.0
-    max_iterations: int = 5000
-    memory: int = 30
-    ftol: float | None = None
-    gtol: float | None = None
-    restarts: int = 3
-
-    def __post_init__(self) -> None:
-        for name in ("max_iterations", "memory"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"option {name!r} must be at least 1, got {getattr(self, name)}")
-        for name, least in (("epsilon", 0.0), ("weight", 0.0), ("growth", 1.0)):
-            if not least < getattr(self, name) < math.inf:
-                raise ValueError(f"option {name!r} must be above {least:g}, got {getattr(self, name)}")
-        for name in ("centre", "ftol", "gtol", "restarts"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 <= value < math.inf:
-                raise ValueError(f"option {name!r} must not be negative, got {value}")
+    centre: NonNegative = 1.0
+    weight: Positive = 30.0
+    growth: Annotated[float, Range(1.0, above=True)] = 8.0
+    max_iterations: Count = 5000
+    memory: Count = 30
+    ftol: NonNegative | None = None
+    gtol: NonNegative | None = None
+    restarts: Annotated[int, Range(0)] = 3
 
 
 class DualLbfgs(FeasibilityBackend):
