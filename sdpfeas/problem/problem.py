@@ -23,6 +23,7 @@ from sdpfeas.numerics.linalg import FloatArray, Triangle
 from sdpfeas.problem.conic_form import ConicForm, conic_form
 from sdpfeas.problem.lmi import LMI, checked_lmis, lmi_fact, split_multipliers, symmetric_multipliers
 from sdpfeas.problem.problem_file import load_problem, save_problem
+from sdpfeas.problem.reductions.base import changed
 from sdpfeas.problem.reductions.bounded_variables import (
     Bound,
     BoundedVariables,
@@ -452,15 +453,13 @@ class FeasibilityProblem:
         """
         index = row_index(index, self.m)
         names = None if self.row_names is None else [self.row_names[i] for i in index]
-        rows = [rows.select(index) if index.size else None for rows in self.rows]
-        return FeasibilityProblem(
-            self.sets,
-            rows,
-            self.lower[index],
-            self.upper[index],
-            names,
-            self.block_names,
-            self.lmis if lmis is None else lmis,
+        return changed(
+            self,
+            rows=[rows.select(index) if index.size else None for rows in self.rows],
+            lower=self.lower[index],
+            upper=self.upper[index],
+            row_names=names,
+            lmis=self.lmis if lmis is None else lmis,
         )
 
     def bounded(self, bound: Bound) -> FeasibilityProblem:

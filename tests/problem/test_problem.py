@@ -512,7 +512,7 @@ def test_scaling_is_exact_at_any_scale(problem, exponent):
 
 def _check_scaling(problem):
     scaling = problem.scaled()
-    factors, scaled = scaling.factors, scaling.problem
+    factors, scaled = scaling.factors[: problem.m], scaling.problem
     assert np.all(np.frexp(factors)[0] == 0.5)  # powers of two
     assert np.array_equal(scaled.lower / factors, problem.lower)
     assert np.array_equal(scaled.upper / factors, problem.upper)

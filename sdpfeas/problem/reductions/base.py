@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from sdpfeas.numerics.linalg import FloatArray
 
 if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-__all__ = ["ComposedReduction", "Reduction"]
+__all__ = ["ComposedReduction", "Reduction", "changed"]
 
 
+def changed(problem: FeasibilityProblem, **parts: Any) -> FeasibilityProblem:
+    """Return a problem with some arguments of its constructor replaced."""
+    names = ("sets", "rows", "lower", "upper", "row_names", "block_names", "lmis")
+    return type(problem)(**{name: getattr(problem, name) for name in names} | parts)
+
+
+@dataclass(frozen=True, eq=False)
 class Reduction:
     """A map from a problem to another one, with maps of evidence in both directions.
 
@@ -53,8 +61,8 @@ class ComposedReduction(Reduction):
     """The composition of two reductions: ``second`` reduces the problem that ``first`` made."""
 
     def __init__(self, first: Reduction, second: Reduction) -> None:
+        super().__init__(first.original, second.problem)
         self._first, self._second = first, second
-        self.original, self.problem = first.original, second.problem
 
     def point(self, point: Point) -> Point:
         """Map a point through ``second``, then ``first``."""

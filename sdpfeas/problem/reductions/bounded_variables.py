@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,12 @@ from sdpfeas.errors import ProblemError, hint
 from sdpfeas.escaping import visible
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import norm_upper, product_up
-from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.base import Reduction, changed
 from sdpfeas.problem.reductions.box_to_psd import padded_rows
 from sdpfeas.problem.validation import distinct
 
 if TYPE_CHECKING:
-    from sdpfeas.problem.problem import FeasibilityProblem, Point
+    from sdpfeas.problem.problem import FeasibilityProblem
 
 #: Factor of the largest eigenvalue that a bounding row must outweigh, for rounding errors.
 MARGIN = 1.0 + 1e-9
@@ -28,6 +29,7 @@ MARGIN = 1.0 + 1e-9
 Bound = float | Mapping[Any, float]
 
 
+@dataclass(frozen=True, eq=False)
 class BoundedVariables(Reduction):
     """``X`` → ``X`` with rows that bound it. Multipliers: those of these rows are dropped.
 
@@ -36,26 +38,16 @@ class BoundedVariables(Reduction):
     ``original`` has no feasible point within the bound, and nothing about points beyond it.
     """
 
-    def __init__(
-        self, original: FeasibilityProblem, problem: FeasibilityProblem, rows: np.ndarray, value: Bound
-    ) -> None:
-        self.original, self.problem, self.rows, self.value = original, problem, rows, value
+    rows: np.ndarray
+    value: Bound
 
     def __str__(self) -> str:
         """Return the bound in words."""
         return describe_bound(self.value)
 
-    def point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
-
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Drop the multipliers of the bounding rows."""
         return np.delete(y, self.rows)
-
-    def start_point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """Give the bounding rows the multiplier zero."""
@@ -72,11 +64,8 @@ class WithoutBound(Reduction):
     """
 
     def __init__(self, bounded: BoundedVariables) -> None:
-        self.original, self.problem, self._bounded = bounded.problem, bounded.original, bounded
-
-    def point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
+        super().__init__(bounded.problem, bounded.original)
+        self._bounded = bounded
 
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Add multipliers of the bounding rows."""
@@ -104,10 +93,6 @@ class WithoutBound(Reduction):
                 row = int(index[place]), b, int(table.indices[at]), float(table.data[at]), int(signs[place])
                 found.append(row)
         return found
-
-    def start_point(self, point: Point) -> Point:
-        """Return the point unchanged."""
-        return point
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """Drop the multipliers of the bounding rows."""
@@ -164,16 +149,13 @@ def bound_variables(problem: FeasibilityProblem, bound: Bound) -> BoundedVariabl
         padded_rows(old, block, problem.m, total, starts.get(b, problem.m), tails.get(b))
         for b, block, old in problem.blocks()
     ]
-    bounded = type(problem)(
-        problem.sets,
-        rows,
-        np.concatenate([problem.lower, lower]),
-        np.concatenate([problem.upper, upper]),
-        None
-        if problem.row_names is None
-        else [*problem.row_names, *distinct(names, list(problem.row_names))],
-        problem.block_names,
-        problem.lmis,
+    named = problem.row_names
+    bounded = changed(
+        problem,
+        rows=rows,
+        lower=np.concatenate([problem.lower, lower]),
+        upper=np.concatenate([problem.upper, upper]),
+        row_names=None if named is None else [*named, *distinct(names, list(named))],
     )
     keys = block_keys(problem)
     value = {keys[b]: limit for b, limit in limits.items()} if isinstance(bound, Mapping) else float(bound)

@@ -33,8 +33,6 @@ INTERIOR_SHIFT_ERRORS = 32.0
 class BoxToPsd(Reduction):
     """A problem without SpectralBox blocks; see the module for the formula."""
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     #: For every box: its index in the original, the index of its P block (Q follows), its first added row.
     _boxes: tuple[tuple[int, int, int], ...]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
 
-from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.base import Reduction, changed
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import PSD, BlockSet
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 class ConesToPsd(Reduction):
     """A problem with PSD blocks in place of some other cones; see the module for the maps."""
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     #: The map T of every replaced block, by block index.
     _maps: dict[int, Any]
 
@@ -63,5 +61,4 @@ def cones_to_psd(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
             rows[b] = Sparse(sp.csr_array(old.explicit() @ maps[b].T), side)
     if not maps:
         return ConesToPsd(problem, problem, {})
-    made = type(problem)(sets, rows, problem.lower, problem.upper, problem.row_names, problem.block_names)
-    return ConesToPsd(problem, made, maps)
+    return ConesToPsd(problem, changed(problem, sets=sets, rows=rows, lmis=()), maps)

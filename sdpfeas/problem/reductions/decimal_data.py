@@ -20,35 +20,23 @@ import scipy.sparse as sp
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exact_arithmetic import READERS, Reading
 from sdpfeas.numerics.limits import check_deadline
-from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.base import changed
 from sdpfeas.problem.reductions.integer_rows import read_bounds
+from sdpfeas.problem.reductions.row_scaling import RowScaling
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import Read, stored_rows
 
 
 @dataclass(frozen=True)
-class DecimalData(Reduction):
-    """The problem with its data read as decimals or fractions, scaled to doubles; points are the same.
+class DecimalData(RowScaling):
+    """The problem with its data read as decimals or fractions, scaled to doubles.
 
-    ``factors``: the factor of every multiplier. ``example``: one number that the reading changes, for
-    messages; empty if there is none.
+    ``example``: one number that the reading changes, for messages; empty if there is none.
     """
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
-    factors: FloatArray
     example: str
-
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Multiply by the factors."""
-        return y * self.factors
-
-    def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Divide by the factors."""
-        return y / self.factors
 
 
 def read_as(problem: FeasibilityProblem, reading: Reading) -> DecimalData:
@@ -86,7 +74,7 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> DecimalData:
         scales.append(np.full(lmi.set.entries, float(factor)))
     if not read.example:
         return DecimalData(problem, problem, np.ones(problem.multiplier_count), "")
-    made = FeasibilityProblem(problem.sets, rows, lower, upper, problem.row_names, problem.block_names, lmis)
+    made = changed(problem, rows=rows, lower=lower, upper=upper, lmis=lmis)
     return DecimalData(problem, made, np.concatenate(scales), read.example)
 
 

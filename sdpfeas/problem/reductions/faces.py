@@ -323,8 +323,6 @@ class _Known:
 class FaceReduction(Reduction):
     """A problem on faces of its sets; equivalent to the original if the faces contain all its points."""
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     faces: Faces
     kept: np.ndarray
     _factors: tuple[Fraction, ...]

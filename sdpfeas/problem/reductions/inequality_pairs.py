@@ -42,8 +42,6 @@ class PairsToEquations(Reduction):
     ``certificate``: a Farkas certificate of the original problem if the bounds of a pair cross.
     """
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     certificate: FloatArray | None
     _as_rows: _Rows | None
     _lines: tuple[_Line, ...]

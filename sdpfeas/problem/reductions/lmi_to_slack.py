@@ -31,9 +31,6 @@ BLOCK_NUMBERS = 500.0
 class LmiToSlack(Reduction):
     """A problem with a slack block for every LMI, after the original blocks."""
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
-
     def point(self, point: Point) -> Point:
         """Drop the slack blocks."""
         return tuple(point[: len(self.original.sets)])

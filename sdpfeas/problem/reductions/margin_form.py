@@ -23,9 +23,6 @@ MARGIN_SHIFT = 0.5
 class MarginForm(Reduction):
     """A problem with an additional last block Nonneg(1) that holds ``t + MARGIN_SHIFT``."""
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
-
     @property
     def objective(self) -> Point:
         """The terms of the objective to maximise, the margin."""

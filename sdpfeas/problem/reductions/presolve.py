@@ -27,8 +27,6 @@ class Presolve(Reduction):
     an answer, ``problem is original``.
     """
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     answer: tuple[Point | None, FloatArray | None] | None
     _rows: np.ndarray
     _blocks: tuple[int, ...]
@@ -118,8 +116,6 @@ def _fixed_scalars(problem: FeasibilityProblem) -> list[FloatArray | None]:
 class MergeOppositeColumns(Reduction):
     """A problem with one free variable for every pair of opposite columns."""
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     _first: dict[int, np.ndarray]
     _second: dict[int, np.ndarray]
     _kept: tuple[np.ndarray | None, ...]

@@ -69,8 +69,6 @@ class DropRedundantRows(Reduction):
     ``contradiction``: a proof of infeasibility, if rows contradict each other.
     """
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     contradiction: Contradiction | None
     _kept: np.ndarray
     _combinations: dict[int, dict[int, Fraction]]

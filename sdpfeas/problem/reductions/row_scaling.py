@@ -9,7 +9,7 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY
-from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.base import Reduction, changed
 from sdpfeas.problem.rows.base import value_range
 
 if TYPE_CHECKING:
@@ -21,27 +21,20 @@ EXPONENTS = (500, 100, 20, 0)
 
 @dataclass(frozen=True)
 class RowScaling(Reduction):
-    """A problem with scaled rows; it has the same points.
+    """A problem with scaled rows and LMIs; it has the same points.
 
-    ``factors``: the power of two of each row.
+    ``factors``: those of the multipliers, one per row, then one per entry of every LMI.
     """
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     factors: FloatArray
-
-    def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Divide by the factors."""
-        return self.original.multipliers(y) / self._all_factors
 
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Multiply by the factors."""
-        return self.problem.multipliers(y) * self._all_factors
+        return self.problem.multipliers(y) * self.factors
 
-    @property
-    def _all_factors(self) -> FloatArray:
-        """The factors of the rows, then 1 for every entry of the LMIs, which are not scaled."""
-        return np.append(self.factors, np.ones(self.original.multiplier_count - self.factors.size))
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Divide by the factors."""
+        return self.original.multipliers(y) / self.factors
 
 
 def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
@@ -66,7 +59,6 @@ def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
         low, high = np.min(factors, initial=1.0), np.max(factors, initial=1.0)
         if smallest * low >= TINY and largest <= np.finfo(np.float64).max / high:
             break
-    factors.setflags(write=False)
     return factors
 
 
@@ -74,13 +66,6 @@ def scale_rows(problem: FeasibilityProblem) -> RowScaling:
     """Scale the rows of a problem to norm about one; multipliers are mapped without rounding."""
     factors = _exact_factors(problem)
     rows = [r.scaled(factors) for r in problem.rows]
-    scaled = type(problem)(
-        problem.sets,
-        rows,
-        problem.lower * factors,
-        problem.upper * factors,
-        problem.row_names,
-        problem.block_names,
-        problem.lmis,
-    )
-    return RowScaling(problem, scaled, factors)
+    scaled = changed(problem, rows=rows, lower=problem.lower * factors, upper=problem.upper * factors)
+    unscaled = np.ones(problem.multiplier_count - problem.m)
+    return RowScaling(problem, scaled, np.append(factors, unscaled))

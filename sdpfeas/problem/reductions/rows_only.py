@@ -8,6 +8,7 @@ the same about either problem.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exact_arithmetic import Reading, written
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.base import ComposedReduction
+from sdpfeas.problem.reductions.base import ComposedReduction, changed
 from sdpfeas.problem.reductions.cones_to_psd import ConesToPsd, cones_to_psd
 from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
 from sdpfeas.problem.rows import Rows, Sparse
@@ -34,9 +35,8 @@ EXPLICIT_KINDS = ("dense", "sparse")
 class RowsOnly(ComposedReduction):
     """A problem in rows alone, made by ``lmi_to_slack`` and then ``cones_to_psd``."""
 
-    def __init__(self, original: FeasibilityProblem, slack: LmiToSlack, psd_reduction: ConesToPsd) -> None:
+    def __init__(self, slack: LmiToSlack, psd_reduction: ConesToPsd) -> None:
         super().__init__(slack, psd_reduction)
-        self.original = original
         self._slack, self._psd_reduction = slack, psd_reduction
 
     def rational_point(self, point: Point) -> Point | None:
@@ -146,7 +146,6 @@ def _rows_only(problem: FeasibilityProblem) -> RowsOnly:
     if problem.lmis:
         # Sparse rows, so that the rows of the LMIs are appended to the same matrix.
         rows = [_sparse(part) for part in problem.rows]
-        names = problem.row_names, problem.block_names
-        plain = FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper, *names, problem.lmis)
-    slack = with_slacks(plain)
-    return RowsOnly(problem, slack, cones_to_psd(slack.problem, FACE_SETS))
+        plain = changed(problem, rows=rows)
+    slack = replace(with_slacks(plain), original=problem)
+    return RowsOnly(slack, cones_to_psd(slack.problem, FACE_SETS))

@@ -84,8 +84,6 @@ class Cut:
 class SplitComponents(Reduction):
     """A problem with block-diagonal PSD blocks and LMIs split into their diagonal blocks."""
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     _blocks: tuple[Cut, ...]
     _lmis: tuple[Cut, ...]
 

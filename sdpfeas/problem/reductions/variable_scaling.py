@@ -16,7 +16,7 @@ from scipy.sparse.linalg import lsqr
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
-from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.base import Reduction, changed
 from sdpfeas.problem.rows import Dense, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 
@@ -34,8 +34,6 @@ REGULARISATION_WEIGHT = 1e-2
 class VariableScaling(Reduction):
     """A problem with scaled variables; ``problem is original`` if scaling is not needed."""
 
-    original: FeasibilityProblem
-    problem: FeasibilityProblem
     _units: tuple[FloatArray, ...]
 
     def point(self, point: Point) -> Point:
@@ -67,10 +65,7 @@ def scale_variables(problem: FeasibilityProblem) -> VariableScaling:
                 return same
         scaled = sp.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
         made.append(Sparse(scaled, block.n, block.matrix))
-    other = type(problem)(
-        problem.sets, made, problem.lower, problem.upper, problem.row_names, problem.block_names
-    )
-    return VariableScaling(problem, other, units)
+    return VariableScaling(problem, changed(problem, rows=made), units)
 
 
 def _exponents(problem: FeasibilityProblem, stored: list[sp.csr_array]) -> list[np.ndarray] | None:
