@@ -72,7 +72,7 @@ class Runner:
         where = {**describe_environment(), "skipped": dict(self.plan.skipped)}
         self.store.begin_run(self.plan, command, where, again)
         done: list[str] = []
-        slots = min(self.engine.jobs, max(self.store.open_cells().get("pending", 0), 1))
+        slots = min(self.engine.jobs, max(self.store.left(), 1))
         serving = [_Task(self._guarded, self._serve, done) for _ in range(slots)]
         pulse = _Task(self._guarded, self._send_heartbeats)
         try:

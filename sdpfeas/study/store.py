@@ -14,9 +14,10 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,79 +34,8 @@ from sdpfeas.study.cells import Plan, ProblemRow, Record, Retry, SolverRow
 #: At most so many solvers are listed in the notebook.
 LISTED_SOLVERS = 20
 
-# --- validation: a damaged file is reported as damaged, never read as a study
-
 #: Exceptions of a damaged database; its text may be invalid UTF-8.
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and value >= 0
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not math.isnan(value)
-
-
-def _is_span(value: Any) -> bool:
-    return _is_number(value) and 0.0 <= value < math.inf
-
-
-def _is_table(value: Any) -> bool:
-    try:
-        return isinstance(json.loads(value), dict)
-    except (ValueError, TypeError, RecursionError):
-        return False
-
-
-def _is_settings(value: Any) -> bool:
-    if not _is_table(value):
-        return False
-    settings = json.loads(value)
-    return all(_is_span(settings.get(name)) for name in ("time_limit", "memory_limit"))
-
-
-#: Validators of columns that are always filled, and of columns that may be NULL.
-FILLED: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("solver", "problem", "card", "kind", "summary", "state"), _is_text),
-    **dict.fromkeys(("key", "name", "label", "backend", "version", "source", "command"), _is_text),
-    **dict.fromkeys(("rows", "size", "attempts", "id"), _is_count),
-    **dict.fromkeys(("parameters", "options", "environment"), _is_table),
-    "settings": _is_settings,
-    "seed": lambda value: isinstance(value, int),
-    "started": _is_span,
-}
-OPTIONAL: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("outcome", "verdict", "proof", "claimed", "reason", "explanation"), _is_text),
-    **dict.fromkeys(("finished", "taken"), _is_span),
-    **dict.fromkeys(("raw_status", "stop", "log", "host"), _is_text),
-    **dict.fromkeys(("run", "peak_memory"), _is_count),
-    **dict.fromkeys(("solve_time", "cpu_time", "verify_time"), _is_span),
-    **dict.fromkeys(("margin", "lower", "upper", "error"), _is_number),
-    "iterations": lambda value: isinstance(value, int),
-    **dict.fromkeys(("info", "machine"), _is_table),
-    "data": lambda value: isinstance(value, bytes),
-}
-
-#: Columns that a finished cell always has.
-FINISHED = ("outcome", "verdict", "solve_time", "verify_time")
-
-
-def validated(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row, or raise FileFormatError if a value is invalid in its column."""
-    needed = FINISHED if row.get("state") == "done" else ()
-    for name, value in row.items():
-        if value is None and name in OPTIONAL and name not in needed:
-            continue
-        fits = FILLED.get(name) or OPTIONAL.get(name)
-        if fits is not None and not fits(value):
-            raise FileFormatError(f"damaged: {name} is {value!r:.60}")
-    return row
-
 
 VERSION = 1
 
@@ -142,6 +72,91 @@ CREATE INDEX IF NOT EXISTS cells_by_state ON cells (state);
 """
 
 
+#: Conditions on the rows of a table besides the types of the schema. A NULL meets a comparison.
+RULES = {
+    "runs": "id >= 0 AND started BETWEEN 0 AND 1e308 AND is_settings(settings) AND is_table(environment)",
+    "solvers": "is_table(options)",
+    "problems": "rows >= 0 AND size >= 0 AND is_table(parameters)",
+    "cells": """
+        attempts >= 0 AND run >= 0 AND peak_memory >= 0
+        AND taken BETWEEN 0 AND 1e308 AND finished BETWEEN 0 AND 1e308
+        AND solve_time BETWEEN 0 AND 1e308 AND cpu_time BETWEEN 0 AND 1e308
+        AND verify_time BETWEEN 0 AND 1e308 AND (info IS NULL OR is_table(info))
+        AND (state != 'done' OR outcome IS NOT NULL AND verdict IS NOT NULL
+             AND solve_time IS NOT NULL AND verify_time IS NOT NULL)""",
+    "plan": """EXISTS (
+        SELECT 1 FROM cells JOIN solvers ON solvers.key = cells.solver
+        JOIN problems ON problems.key = cells.problem AND problems.label = plan.problem
+        WHERE cells.key = plan.cell)""",
+    "evidence": "TRUE",
+}
+
+
+def _is_table(text: str) -> bool:
+    """Whether a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _is_settings(text: str) -> bool:
+    """Whether a text is a JSON object with finite limits of time and memory."""
+    limits = (
+        [json.loads(text).get(name) for name in ("time_limit", "memory_limit")] if _is_table(text) else []
+    )
+    return bool(limits) and all(isinstance(each, (int, float)) and 0 <= each < math.inf for each in limits)
+
+
+@cache
+def _conditions() -> dict[str, str]:
+    """What holds for every row of a sound study, by table: the types of the schema and :data:`RULES`."""
+    stored_as = {"TEXT": "'text'", "INTEGER": "'integer'", "REAL": "'real', 'integer'", "BLOB": "'blob'"}
+    out = {}
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.executescript(SCHEMA)
+        for table, rule in RULES.items():
+            types = []
+            for _, name, kind, filled, _, key in empty.execute(f"PRAGMA table_info({table})"):
+                null = "" if filled or key else ", 'null'"
+                types.append(f"typeof({name}) IN ({stored_as[kind]}{null})")
+            out[table] = " AND ".join([*types, f"({rule})"])
+    return out
+
+
+#: Statements that copy the attached study ``other``, as :meth:`Store.absorb` describes.
+MERGE = """
+INSERT OR IGNORE INTO solvers SELECT * FROM other.solvers;
+INSERT OR IGNORE INTO problems SELECT * FROM other.problems;
+INSERT OR IGNORE INTO evidence SELECT * FROM other.evidence;
+INSERT INTO runs (host, pid, born, started, seen, finished, command, settings, environment)
+    SELECT host, pid, born, started, seen, coalesce(finished, seen), command, settings, environment
+    FROM other.runs AS theirs WHERE NOT EXISTS (
+        SELECT 1 FROM main.runs AS own
+        WHERE (own.host, own.pid, own.born, own.started)
+            = (theirs.host, theirs.pid, theirs.born, theirs.started))
+    ORDER BY id;
+CREATE TEMP TABLE theirs AS SELECT * FROM other.cells;
+UPDATE theirs SET run = (
+    SELECT own.id FROM main.runs AS own JOIN other.runs AS known USING (host, pid, born, started)
+    WHERE known.id = theirs.run);
+UPDATE theirs SET state = 'pending', run = NULL WHERE state = 'running';
+DELETE FROM theirs WHERE EXISTS (
+    SELECT 1 FROM main.cells AS own
+    WHERE own.key = theirs.key AND (own.state != 'done', coalesce(own.finished, 9e999))
+        <= (theirs.state != 'done', coalesce(theirs.finished, 9e999)));
+INSERT OR REPLACE INTO cells SELECT * FROM theirs;
+DROP TABLE theirs;
+INSERT OR REPLACE INTO plan
+    SELECT solver, problem, seed, added.cell, coalesce(own.position, added.position + (
+        SELECT coalesce(max(position) + 1, 0) FROM main.plan))
+    FROM other.plan AS added LEFT JOIN main.plan AS own USING (solver, problem, seed)
+    WHERE own.cell IS NULL
+        OR coalesce((SELECT finished FROM main.cells WHERE key = added.cell), 0)
+         > coalesce((SELECT finished FROM main.cells WHERE key = own.cell), 0);
+"""
+
+
 class Store:
     """An open study database.
 
@@ -168,33 +183,41 @@ class Store:
             raise FileFormatError(f"{path}: not a study database, or damaged: {error}") from None
 
     def _connect(self, readonly: bool) -> sqlite3.Connection:
-        place, more = str(self.path), {}
+        self._uri = self.path.absolute().as_uri()
         log = self.path.with_name(f"{self.path.name}-wal")
         if readonly and not os.access(self.path.parent, os.W_OK) and not log.exists():
             # SQLite cannot create its files in this folder. A database that nobody can write is immutable.
-            place, more = f"{self.path.absolute().as_uri()}?immutable=1", {"uri": True}
-        return sqlite3.connect(place, timeout=60, isolation_level=None, check_same_thread=False, **more)
+            self._uri += "?immutable=1"
+        db = sqlite3.connect(self._uri, timeout=60, isolation_level=None, check_same_thread=False, uri=True)
+        db.create_function("is_table", 1, _is_table)
+        db.create_function("is_settings", 1, _is_settings)
+        return db
 
     def _open(self, readonly: bool) -> None:
         found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise FileFormatError(f"{self.path}: a damaged database: {' '.join(str(found).split()):.200}")
-        if readonly:
-            tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master")}
-            if not {"meta", "cells", "plan"} <= tables:
-                raise FileFormatError(f"{self.path}: not a study database")
-        else:
+        if not readonly:
             self._execute_with_retry("PRAGMA journal_mode=WAL")
             # With WAL, commits survive a crash of the process; a power failure may lose the last ones.
             self._db.execute("PRAGMA synchronous=NORMAL")
             with self._transaction():
-                for statement in SCHEMA.split(";"):
-                    self._db.execute(statement)
+                self._execute_all(SCHEMA)
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (str(VERSION),))
         row = self._db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
         if row is None or str(row[0]) != str(VERSION):
             found = "no version" if row is None else f"version {row[0]}"
             raise FileFormatError(f"{self.path}: a study database of {found}; this library reads {VERSION}")
+        for table, condition in _conditions().items():
+            bad = self._db.execute(f"SELECT * FROM {table} WHERE NOT ({condition}) LIMIT 1").fetchone()
+            if bad is not None:
+                shown = ", ".join(f"{name} = {bad[name]!r:.40}" for name in bad.keys())  # noqa: SIM118
+                raise FileFormatError(f"{self.path}: damaged: an invalid row of {table}: {shown:.300}")
+
+    def _execute_all(self, statements: str) -> None:
+        """Execute several statements within a transaction, which ``executescript`` would commit."""
+        for statement in statements.split(";"):
+            self._db.execute(statement)
 
     def _execute_with_retry(self, statement: str) -> None:
         # Switching to WAL ignores the busy timeout, and two runners may start at once.
@@ -282,33 +305,35 @@ class Store:
 
         Finished cells stay as they are, except those that ``retry`` selects. ``command`` is recorded.
         """
-        born = psutil.Process().create_time()
         now = time.time()
+        run = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "born": psutil.Process().create_time(),
+            "started": now,
+            "seen": now,
+            "command": command,
+            "settings": plan.settings.plain(),
+            "environment": environment,
+        }
+        solvers = {cell.solver.key: cell.solver for cell in plan.cells}
+        problems = {(cell.problem.key, cell.problem.label): cell.problem for cell in plan.cells}
+        cells = [(cell.key, cell.solver.key, cell.problem.key, cell.seed) for cell in plan.cells]
+        places = [(c.solver.name, c.problem.label, c.seed, c.key, k) for k, c in enumerate(plan.cells)]
         with self._transaction():
-            done = self._db.execute(
-                "INSERT INTO runs (host, pid, born, started, seen, command, settings, environment) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    socket.gethostname(),
-                    os.getpid(),
-                    born,
-                    now,
-                    now,
-                    safe_text(command, TEXT_LIMIT),
-                    json.dumps(plan.settings.plain()),
-                    json.dumps(environment),
-                ),
-            )
-            self.run_id = done.lastrowid
-            self._enter(plan)
+            self._insert("INTO runs", tuple(run), [tuple(run.values())])
+            self.run_id = self._db.execute("SELECT last_insert_rowid()").fetchone()[0]
+            for table, kind, rows in (("solvers", SolverRow, solvers), ("problems", ProblemRow, problems)):
+                names = [column.name for column in fields(kind)]
+                values = [[getattr(row, name) for name in names] for row in rows.values()]
+                self._insert(f"OR REPLACE INTO {table}", names, values)
+            self._insert("OR IGNORE INTO cells", ("key", "solver", "problem", "seed"), cells)
+            self._insert("OR REPLACE INTO plan", ("solver", "problem", "seed", "cell", "position"), places)
             self._db.execute(
                 "CREATE TEMP TABLE IF NOT EXISTS wanted (cell TEXT PRIMARY KEY, position INTEGER)"
             )
             self._db.execute("DELETE FROM wanted")
-            self._db.executemany(
-                "INSERT OR IGNORE INTO wanted VALUES (?, ?)",
-                [(cell.key, position) for position, cell in enumerate(plan.cells)],
-            )
+            self._insert("OR IGNORE INTO wanted", ("cell", "position"), [place[3:] for place in places])
             keep = self.kept(retry)
             self._db.executemany(
                 "UPDATE cells SET state = 'pending' WHERE state = 'done' AND key = ?",
@@ -316,32 +341,10 @@ class Store:
             )
         self.release_dead()
 
-    def _enter(self, plan: Plan[Any]) -> None:
-        insert = self._db.executemany
-        for table, kind, rows in (
-            ("solvers", SolverRow, {cell.solver.key: cell.solver for cell in plan.cells}),
-            (
-                "problems",
-                ProblemRow,
-                {(cell.problem.key, cell.problem.label): cell.problem for cell in plan.cells},
-            ),
-        ):
-            names = [column.name for column in fields(kind)]
-            marks = ", ".join("?" * len(names))
-            insert(
-                f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})",
-                [[_stored(getattr(row, name)) for name in names] for row in rows.values()],
-            )
-        insert(
-            "INSERT OR IGNORE INTO cells (key, solver, problem, seed) VALUES (?, ?, ?, ?)",
-            [(cell.key, cell.solver.key, cell.problem.key, cell.seed) for cell in plan.cells],
-        )
-        insert(
-            "INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?)",
-            [
-                (cell.solver.name, cell.problem.label, cell.seed, cell.key, position)
-                for position, cell in enumerate(plan.cells)
-            ],
+    def _insert(self, table: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        marks = ", ".join("?" * len(names))
+        self._db.executemany(
+            f"INSERT {table} ({', '.join(names)}) VALUES ({marks})", [[*map(_stored, row)] for row in rows]
         )
 
     def take(self, prefer: str = "") -> str | None:
@@ -418,19 +421,7 @@ class Store:
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with self._lock, self._readable():
-            found = [dict(row) for row in self._db.execute(query, values).fetchall()]
-        try:
-            return [validated(row) for row in found]
-        except FileFormatError as error:
-            raise FileFormatError(f"{self.path}: {error}") from None
-
-    def open_cells(self) -> dict[str, int]:
-        """Number of cells of this run's plan per state."""
-        rows = self._rows(
-            "SELECT cells.state AS state, count(*) AS n FROM wanted JOIN cells ON cells.key = wanted.cell "
-            "GROUP BY cells.state"
-        )
-        return {row["state"]: row["n"] for row in rows}
+            return [dict(row) for row in self._db.execute(query, values).fetchall()]
 
     def left(self) -> int:
         """Number of cells of this run's plan that are pending or run by another runner."""
@@ -461,40 +452,26 @@ class Store:
 
         ``texts`` includes logs and explanations.
         """
-        names = ["state", "run", "attempts", *(f.name for f in fields(Record))]
-        wanted = ", ".join(f"cells.{n}" for n in names if texts or n not in ("log", "explanation", "info"))
-        rows = self._rows(
-            "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, cells.key AS key, "
-            "problems.name AS card, problems.parameters AS parameters, problems.kind AS kind, "
-            f"problems.rows AS rows, problems.size AS size, problems.summary AS summary, {wanted}, "
-            f"cells.problem AS problem_hash, {_PROVENANCE}, "
-            "EXISTS (SELECT 1 FROM evidence WHERE evidence.cell = cells.key) AS kept, "
-            "(SELECT count(*) FROM plan) AS planned "
-            "FROM plan JOIN cells ON cells.key = plan.cell "
+        more = ("run", "summary", "kept", *(TEXTS if texts else ()))
+        return self._rows(
+            f"SELECT {_selected(*COLUMNS, *more)} FROM plan JOIN cells ON cells.key = plan.cell "
             "JOIN problems ON problems.key = cells.problem AND problems.label = plan.problem "
             "JOIN solvers ON solvers.key = cells.solver LEFT JOIN runs ON runs.id = cells.run "
             "ORDER BY plan.position, plan.solver, plan.problem, plan.seed"
         )
-        if any(row.pop("planned") != len(rows) for row in rows):
-            raise FileFormatError(f"{self.path}: damaged: the plan names cells that are not there")
-        return [_with_provenance(row) for row in rows]
 
     def history(self) -> list[dict[str, Any]]:
         """All finished cells, those of earlier versions of a solver included, the earliest first.
 
         Each has the version and hash of its solver, and when and where it was computed.
         """
-        names = ", ".join(f"cells.{f.name}" for f in fields(Record) if f.name not in ("log", "explanation"))
-        rows = self._rows(
-            "SELECT cells.key AS key, solvers.name AS solver, min(problems.label) AS problem, "
-            "problems.name AS card, problems.parameters AS parameters, problems.kind AS kind, "
-            "problems.rows AS rows, problems.size AS size, cells.seed AS seed, cells.state AS state, "
-            f"cells.attempts AS attempts, cells.problem AS problem_hash, {_PROVENANCE}, {names} "
-            "FROM cells JOIN solvers ON solvers.key = cells.solver "
+        own = {"solver": "solvers.name", "problem": "min(problems.label)", "seed": "cells.seed"}
+        return self._rows(
+            f"SELECT {_selected(*COLUMNS, 'info', **own)} FROM cells "
+            "JOIN solvers ON solvers.key = cells.solver "
             "JOIN problems ON problems.key = cells.problem LEFT JOIN runs ON runs.id = cells.run "
             "WHERE cells.state = 'done' GROUP BY cells.key ORDER BY cells.finished"
         )
-        return [_with_provenance(row) for row in rows]
 
     def absorb(self, other: Store) -> None:
         """Copy all runs, solvers, problems, cells and evidence of another study into this one.
@@ -502,51 +479,13 @@ class Store:
         Of two records of one cell the finished one is kept, of two finished ones the earlier. Where both
         studies planned a solver on a problem in different versions, the plan takes the later one.
         """
-        with self._transaction():
-            runs = self._absorb_runs(other)
-            for table in ("solvers", "problems"):
-                self._insert(table, other._rows(f"SELECT * FROM {table}"), "OR IGNORE")
-            own = {row["key"]: row for row in self._rows("SELECT key, state, finished FROM cells")}
-            for cell in other._rows("SELECT * FROM cells"):
-                if cell["state"] == "running":  # by a runner of the other study, which finishes it there
-                    cell |= {"state": "pending", "run": None}
-                cell["run"] = runs.get(cell["run"])
-                before = own.get(cell["key"])
-                if before is None or _order(cell) < _order(before):
-                    self._insert("cells", [cell], "OR REPLACE")
-            self._insert("evidence", other._rows("SELECT * FROM evidence"), "OR IGNORE")
-            self._absorb_plan(other)
-
-    def _insert(self, table: str, rows: list[dict[str, Any]], conflict: str) -> None:
-        for row in rows:
-            names, marks = ", ".join(row), ", ".join("?" * len(row))
-            values = tuple(row.values())
-            self._db.execute(f"INSERT {conflict} INTO {table} ({names}) VALUES ({marks})", values)
-
-    def _absorb_runs(self, other: Store) -> dict[int, int]:
-        """Copy the runs; return the new number of each."""
-        identity = ("host", "pid", "born", "started")
-        known = {tuple(row[name] for name in identity): row["id"] for row in self.runs()}
-        numbers = {}
-        for row in other.runs():
-            number, mark = row.pop("id"), tuple(row[name] for name in identity)
-            if mark not in known:
-                self._insert("runs", [row | {"finished": row["finished"] or row["seen"]}], "OR FAIL")
-                known[mark] = int(self._db.execute("SELECT last_insert_rowid()").fetchone()[0])
-            numbers[number] = known[mark]
-        return numbers
-
-    def _absorb_plan(self, other: Store) -> None:
-        place = ("solver", "problem", "seed")
-        own = {tuple(row[name] for name in place): row for row in self._rows("SELECT * FROM plan")}
-        finished = {row["key"]: row["finished"] or 0.0 for row in self._rows("SELECT * FROM cells")}
-        first = max((row["position"] for row in own.values()), default=-1) + 1
-        for row in other._rows("SELECT * FROM plan"):
-            before = own.get(tuple(row[name] for name in place))
-            if before is None:
-                self._insert("plan", [row | {"position": first + row["position"]}], "OR FAIL")
-            elif finished[row["cell"]] > finished[before["cell"]]:
-                self._insert("plan", [row | {"position": before["position"]}], "OR REPLACE")
+        with self._lock, self._readable():
+            self._db.execute("ATTACH DATABASE ? AS other", (other._uri,))
+            try:
+                with self._transaction():
+                    self._execute_all(MERGE)
+            finally:
+                self._db.execute("DETACH DATABASE other")
 
     def solvers(self) -> list[dict[str, Any]]:
         """Solvers of the study."""
@@ -582,25 +521,6 @@ class Store:
         return next((r["data"] for r in self._rows("SELECT data FROM evidence WHERE cell = ?", (key,))), None)
 
 
-#: When, where and by which version of its solver a cell was computed.
-_PROVENANCE = (
-    "solvers.version AS solver_version, cells.solver AS solver_hash, cells.finished AS finished, "
-    "runs.host AS host, runs.environment AS machine"
-)
-
-
-def _with_provenance(row: dict[str, Any]) -> dict[str, Any]:
-    """Replace the environment of the run by processor, library version and commit."""
-    where = json.loads(row.pop("machine") or "{}")
-    library = where.get("versions", {}).get("sdpfeas", "")
-    return row | {"cpu": where.get("cpu"), "library": library, "revision": where.get("revision", "")}
-
-
-def _order(cell: Mapping[str, Any]) -> tuple[bool, float]:
-    """Sorting key of two records of one cell: finished ones first, then by time."""
-    return cell["state"] != "done", cell["finished"] or math.inf
-
-
 def _result(cell: dict[str, Any]) -> str:
     """The verdict of a cell, else its outcome, else its state."""
     return str(cell["verdict"] or cell["outcome"] or cell["state"])
@@ -631,44 +551,36 @@ def _alive(run: sqlite3.Row) -> bool:
 
 # --- export as a flat table
 
-#: Columns of the exported table. Long texts are left out.
+#: Columns of the exported table.
 COLUMNS = (
-    "solver",
-    "problem",
-    "card",
-    "parameters",
-    "seed",
-    "kind",
-    "rows",
-    "size",
-    "state",
-    "outcome",
-    "verdict",
-    "proof",
-    "margin",
-    "claimed",
-    "raw_status",
-    "stop",
-    "reason",
-    "iterations",
-    "solve_time",
-    "cpu_time",
-    "verify_time",
-    "peak_memory",
-    "error",
-    "lower",
-    "upper",
-    "attempts",
-    "finished",
-    "host",
-    "cpu",
-    "library",
-    "revision",
-    "solver_version",
-    "solver_hash",
-    "problem_hash",
-    "key",
-)
+    "solver", "problem", "card", "parameters", "seed", "kind", "rows", "size", "state", "outcome", "verdict",
+    "proof", "margin", "claimed", "raw_status", "stop", "reason", "iterations", "solve_time", "cpu_time",
+    "verify_time", "peak_memory", "error", "lower", "upper", "attempts", "finished", "host", "cpu", "library",
+    "revision", "solver_version", "solver_hash", "problem_hash", "key",
+)  # fmt: skip
+
+#: Long texts of a cell, which are not exported.
+TEXTS = ("explanation", "info", "log")
+
+#: What is selected for a column that is not one of the table ``cells``.
+SELECTED = {
+    **{name: f"plan.{name}" for name in ("solver", "problem", "seed")},
+    **{name: f"problems.{name}" for name in ("parameters", "kind", "rows", "size", "summary")},
+    "card": "problems.name",
+    "host": "runs.host",
+    "cpu": "json_extract(runs.environment, '$.cpu')",
+    "library": "coalesce(json_extract(runs.environment, '$.versions.sdpfeas'), '')",
+    "revision": "coalesce(json_extract(runs.environment, '$.revision'), '')",
+    "solver_version": "solvers.version",
+    "solver_hash": "cells.solver",
+    "problem_hash": "cells.problem",
+    "kept": "EXISTS (SELECT 1 FROM evidence WHERE evidence.cell = cells.key)",
+}
+
+
+def _selected(*names: str, **own: str) -> str:
+    """The columns of a query, of which some may be taken from elsewhere."""
+    return ", ".join(f"{(SELECTED | own).get(name, f'cells.{name}')} AS {name}" for name in names)
 
 
 def to_csv(cells: list[dict[str, Any]]) -> str:

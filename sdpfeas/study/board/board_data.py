@@ -284,6 +284,21 @@ class BoardData:
         return sum(self.overall.values(), Counter())
 
     @property
+    def contradicted(self) -> Counter[tuple[str, ...]]:
+        """How often proof contradicts a status: by solver, status, standing, proved verdict and set."""
+        return Counter(
+            (
+                cell["solver"],
+                cell["raw_status"],
+                cell["standing"].value,
+                self.truths[cell["problem"]].verdict,
+                PROBLEM_SETS[cell["set"]],
+            )
+            for cell in self.data.cells
+            if cell["standing"] in (Standing.wrong, Standing.within)
+        )
+
+    @property
     def ranked(self) -> list[tuple[str, Counter[str]]]:
         """Counts by solver: fewest wrong statuses first, then most proofs, then most right statuses."""
         return sorted(

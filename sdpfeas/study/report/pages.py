@@ -1,7 +1,7 @@
-"""HTML pages of reports and boards, made from the Jinja templates beside this module.
+"""Pages of reports and boards in HTML and Markdown, made from the Jinja templates beside this module.
 
-:func:`render_page` fills a template. Every text that a template shows is escaped: control characters become
-visible by ``finalize``, markup characters are escaped by autoescaping. :func:`render_html` makes the report.
+:func:`render_page` fills a template. Every text that a template shows is escaped for its format: control
+characters become visible. :func:`render_html` and :func:`render_markdown` make the report.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from sdpfeas import __version__
 from sdpfeas.escaping import escape_html, escape_markdown, visible
-from sdpfeas.io.tables import markdown_table
+from sdpfeas.io.tables import BAR, markdown_table
 from sdpfeas.study.cells import Clock
 from sdpfeas.study.history import version_table
 from sdpfeas.study.report import charts
-from sdpfeas.study.report.study_data import MatrixCell, StudyData, format_time, headlines
+from sdpfeas.study.report.study_data import StudyData, format_time, headlines
 from sdpfeas.study.store import Store, to_csv
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ DETAILS = (
 
 def render_page(template: str, **context: Any) -> str:
     """Fill a template."""
-    return _environment().get_template(template).render(context)
+    return _environment(template.endswith(".md.j2")).get_template(template).render(context)
 
 
 def asset(name: str) -> str:
@@ -73,23 +73,37 @@ def asset(name: str) -> str:
     return (files("sdpfeas.study.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def html_sentences(headlines: Callable[[Callable[[str], str]], list[str]]) -> list[Markup]:
+def sentences(headlines: Callable[[Callable[[str], str]], list[str]], *, markdown: bool) -> list[Markup]:
     """A summary with its names escaped and in bold; the rest of its sentences is text of our own."""
     from markupsafe import Markup
 
-    return [Markup(line) for line in headlines(lambda name: f"<strong>{escape_html(name)}</strong>")]
+    def show(name: str) -> str:
+        return f"**{escape_markdown(name)}**" if markdown else f"<strong>{escape_html(name)}</strong>"
+
+    return [Markup(line) for line in headlines(show)]
 
 
 @cache
-def _environment() -> Environment:
+def _environment(markdown: bool) -> Environment:
     # Imported here: worker processes import this package and render nothing.
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    def escaped(value: Any) -> Any:
+        """Untrusted text; for HTML, autoescaping does the rest."""
+        if not isinstance(value, str) or hasattr(value, "__html__"):
+            return value
+        return Markup(escape_markdown(value)) if markdown else visible(value)
+
+    def table(text: str, **how: Any) -> Markup:
+        """Align the lines of a Markdown table whose cells are separated by bars."""
+        head, *rows = [[cell.strip() for cell in BAR.split(line)] for line in text.strip().splitlines()]
+        return Markup("\n".join([*markdown_table(head, rows, **how), ""]))
+
     environment = Environment(
         loader=PackageLoader("sdpfeas.study.report"),
         autoescape=True,
-        finalize=lambda value: value if hasattr(value, "__html__") else _visible(value),
+        finalize=escaped,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -98,6 +112,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "cut": _cut,
         "lines": lambda text: Markup(escape_html(text.strip(), lines=True)),
+        "table": table,
         "short": lambda text: text if len(text) <= STATUS_LENGTH else f"{text[: STATUS_LENGTH - 1]}…",
         "time": format_time,
     }
@@ -110,10 +125,6 @@ def _environment() -> Environment:
         "solver_style": charts.solver_style,
     }
     return environment
-
-
-def _visible(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) else value
 
 
 def _cut(text: str, length: int) -> str:
@@ -140,13 +151,27 @@ def render_html(
         other=other,
         when=f"{started:%Y-%m-%d %H:%M UTC}" if started else "",
         version=__version__,
-        sentences=html_sentences(partial(headlines, data)),
+        sentences=sentences(partial(headlines, data), markdown=False),
         solver_texts=[
             (row["name"], f"{row['backend']} {row['version']}", row["card"] or _options(row))
             for row in data.solver_rows
         ],
         problem_texts=_problem_texts(data),
         payload=_payload(data),
+        history=_history(store, clock) if history else [],
+        history_columns=HISTORY,
+    )
+
+
+def render_markdown(
+    store: Store, clock: Clock = Clock.wall, axis: str | None = None, *, history: bool = False
+) -> str:
+    """The report as Markdown text, with the options of :func:`render_html`."""
+    data = StudyData(store, clock, axis)
+    return render_page(
+        "report.md.j2",
+        data=data,
+        sentences=sentences(partial(headlines, data), markdown=True),
         history=_history(store, clock) if history else [],
         history_columns=HISTORY,
     )
@@ -201,33 +226,6 @@ def _middle_left_out(log: str) -> str:
     return f"{log[:half]}\n{gap}\n{log[-half:]}"
 
 
-# ------------------------------------------------------------
-# The report on a study in Markdown, short enough for a README.
-
-
-def render_markdown(
-    store: Store, clock: Clock = Clock.wall, axis: str | None = None, *, history: bool = False
-) -> str:
-    """The report as Markdown text, with the options of :func:`render_html`."""
-    data = StudyData(store, clock, axis)
-    out = ["# Comparison of solvers", ""]
-    out += [f"- {line}" for line in headlines(data, lambda name: f"**{escape_markdown(name)}**")]
-    out += ["", "## Ranking", "", *_ranking(data), "", "## Verdicts", "", *_verdicts(data)]
-    if data.scalings:
-        lead = "Exponent of the fitted power law, with its 95 % confidence interval."
-        out += ["", "## Scaling", "", lead]
-    for scaling in data.scalings:
-        rows = [
-            [escape_markdown(solver), f"{fit.slope:.2f} ({fit.slope_low:.2f} to {fit.slope_high:.2f})"]
-            for solver, fit in scaling.fits.items()
-        ]
-        out += ["", *markdown_table([escape_markdown(scaling.name), f"exponent of {scaling.axis}"], rows)]
-    if history:
-        rows = [[escape_markdown(text) for text in row] for row in _history(store, clock)]
-        out += ["", "## History", "", *markdown_table(list(HISTORY), rows)]
-    return "\n".join(out) + "\n"
-
-
 #: Columns of the table of versions.
 HISTORY = ("solver", "version", "hash", "last cell", "library", "host", "cells", "decided", "time")
 
@@ -242,54 +240,3 @@ def _history(store: Store, clock: Clock) -> list[list[str]]:
         names = (row["solver"], row["solver_version"] or "–", row["solver_hash"][:8], day, library or "–")
         out.append([*names, row["host"] or "–", str(row["cells"]), str(row["decided"]), ratio])
     return out
-
-
-def _ranking(data: StudyData) -> list[str]:
-    best = data.overall
-    shift = format_time(data.shift)
-    lead = (
-        f"Geometric means of {data.time_word}s plus {shift}, minus {shift}: factors count, and differences "
-        "far below this shift hardly do. An undecided instance costs its time limit."
-    )
-    rows = [
-        [
-            escape_markdown(solver),
-            f"{solved} of {best.instances}",
-            format_time(mean.value),
-            str(mean.charged),
-            f"{data.profiles[solver].wins:.0%}",
-        ]
-        for solver, solved, mean in best.ranking
-    ]
-    return [lead, "", *markdown_table(["solver", "decided", "mean", "charged", "fastest on"], rows)]
-
-
-def _verdicts(data: StudyData) -> list[str]:
-    rows = [
-        [
-            escape_markdown(problem),
-            *(_matrix_text(data.matrix[problem].get(solver)) for solver in data.solvers),
-        ]
-        for problem in data.problems
-    ]
-    table = markdown_table(["problem", *map(escape_markdown, data.solvers)], rows, numbers=False)
-    notes = []
-    if data.unasked_instances:
-        notes.append("∅ no solver asked: the family's own bounds closed the bracket")
-    if data.wrong_cells:
-        notes.append("‡ the raw status contradicts a proof")
-    if any(cell["unproven"] for cell in data.cells):
-        notes.append("† the raw status claims what could not be verified")
-    if data.conflicts:
-        notes.append("⚡ verified verdicts contradict each other")
-    return [*table, "", "; ".join(notes) + "."] if notes else table
-
-
-def _matrix_text(cell: MatrixCell | None) -> str:
-    if cell is None:
-        return ""
-    several = len(cell.verdicts) > 1
-    parts = [escape_markdown(word) + f" ×{count}" * several for word, count in cell.verdicts.items()]
-    flags = {"∅": cell.unasked, "‡": cell.wrong, "†": cell.unproven, "⚡": cell.conflict}
-    marks = "".join(mark for mark, holds in flags.items() if holds)
-    return f"{', '.join(parts)}{marks} {format_time(cell.time)}"
