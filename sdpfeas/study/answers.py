@@ -161,20 +161,13 @@ def plan_answers(
     cells, matched, used = [], {}, set[str]()
     for problem in planned:
         names = _names(problem)
-        fitting = [
-            (names.index(each), name, answer)
-            for name, answer in found
-            for each in _stems(name)
-            if each in names
-        ]
+        fitting = {name: answer for name, answer in found if names.intersection(_stems(name))}
+        used.update(fitting)
+        if len(fitting) > 1:
+            raise OptionError(f"{problem.label} has several answers: {', '.join(fitting)}")
         if not fitting:
             continue
-        best = min(rank for rank, _, _ in fitting)
-        chosen = {name: answer for rank, name, answer in fitting if rank == best}
-        used.update(name for _, name, _ in fitting)
-        if len(chosen) > 1:
-            raise OptionError(f"{problem.label} has several answers: {', '.join(chosen)}")
-        (answer,) = chosen.values()
+        (answer,) = fitting.values()
         key = digest([row.key, problem.key, settings.plain(), seconds, answer.content])
         cells.append(Cell(key, row, problem, 0))
         matched[key] = answer
@@ -194,32 +187,28 @@ def _specs(problems: Sequence[str], side: str) -> list[Spec]:
     """Expand folders to the problem files and cards in them, and name the side of files."""
     if side not in ("primal", "lmi"):
         raise OptionError(f"--side must be primal or lmi, got {side!r}")
-    files: list[str] = []
-    for spec in problems:
-        folder = Path(spec)
-        inside = (
-            sorted(path for path in folder.iterdir() if path.name.endswith((".toml", *PROBLEM_FILES)))
-            if folder.is_dir()
-            else None
-        )
-        files += [spec] if inside is None else map(str, inside)
-    return [_on_side(spec, side) for spec in files]
+    paths = [
+        path
+        for folder in map(Path, problems)
+        for path in (sorted(folder.iterdir()) if folder.is_dir() else [folder])
+        if path == folder or path.name.endswith((".toml", *PROBLEM_FILES))
+    ]
+    return [_on_side(path, side) for path in paths]
 
 
-def _on_side(spec: str, side: str) -> Spec:
-    path = Path(spec)
-    if side == "primal" or not (spec.endswith(PROBLEM_FILES) and path.is_file()):
-        return spec
-    table = {"name": path.name.partition(".")[0], "file": path.name, "side": side}
+def _on_side(path: Path, side: str) -> Spec:
+    """A card of the LMI side of a file; the primal side is what a file itself stands for."""
+    if side == "primal" or not (path.name.endswith(PROBLEM_FILES) and path.is_file()):
+        return str(path)
+    table = {"name": f"{path.name.partition('.')[0]}-{side}", "file": path.name, "side": side}
     return InlineCard(path, table, f"file = {path.name!r}\nside = {side!r}\n")
 
 
-def _names(problem: PlannedProblem) -> list[str]:
-    """Names under which a problem can be answered, the most specific first."""
+def _names(problem: PlannedProblem) -> set[str]:
+    """Names under which a problem can be answered."""
     label = problem.label
     file = getattr(getattr(problem.member, "card", None), "file", None)
-    own = [label, slug(label), label.rpartition("/")[2]]
-    return list(dict.fromkeys([*own, *([] if file is None else _stems(Path(file).name))]))
+    return {label, slug(label), label.rpartition("/")[2], *_stems(Path(file or "").name)}
 
 
 def _stems(name: str) -> list[str]:

@@ -9,7 +9,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,79 +30,38 @@ from sdpfeas.verifier.results import Check
 
 
 def claim_error(problem: FeasibilityProblem, claim: Claim, verdict: Verdict) -> float | None:
-    """Relative error of the claimed evidence before any repair; None without evidence.
+    """Relative error of the claimed evidence for a verdict, before any repair; None without evidence.
 
-    For a point: the largest violation of a row relative to ``max(|bound|, |A_i| |X|)``, or the distance of a
-    block from its set relative to ``max(|X_j|, 1)``. For a certificate: the largest violation of the sign
-    conditions relative to the largest multiplier.
+    For a point: the larger one of the DIMACS errors 1 and 2 (Mittelmann, Math. Program. 2003), the norm of
+    the violations of the rows, and the largest distance of a block from its set, relative to ``1 + ||b||`` as
+    in CSDP and SDPT3; for LMIs ``b`` includes the constant terms. Solvers stop by errors of this kind. For a
+    certificate: the largest violation of the sign conditions relative to the largest multiplier.
     """
     try:
-        if verdict is Verdict.FEASIBLE and claim.point is not None:
-            return _point_error(problem, claim)
-        if verdict is Verdict.INFEASIBLE and claim.certificate is not None:
-            y = problem.multipliers(claim.certificate)
-            largest = float(np.max(np.abs(y), initial=0.0))
-            return float(np.max(sign_violation(problem, y), initial=0.0)) / largest if largest > 0 else None
+        with np.errstate(all="ignore"):  # a claim may hold any numbers
+            if verdict is Verdict.FEASIBLE and claim.point is not None:
+                return _point_error(problem, problem.point(claim.point))
+            if verdict is Verdict.INFEASIBLE and claim.certificate is not None:
+                y = problem.multipliers(claim.certificate)
+                largest = float(np.max(np.abs(y), initial=0.0))
+                return (
+                    float(np.max(sign_violation(problem, y), initial=0.0)) / largest if largest > 0 else None
+                )
     except (ClaimError, np.linalg.LinAlgError):
         return None
     return None
 
 
-@dataclass(frozen=True)
-class _Violations:
-    """What a point violates: rows, and blocks and LMIs by distance from the set and norm of the matrix."""
-
-    rows: FloatArray
-    blocks: list[tuple[float, float]]
-    norm: float
-
-    @classmethod
-    def of(cls, problem: FeasibilityProblem, claim: Claim) -> _Violations | None:
-        """Evaluate the point of a claim; None if it is not finite."""
-        point = problem.point(claim.point)
-        if not all(np.isfinite(x).all() for x in point):
-            return None
-        members = [*zip(problem.sets, point, strict=True), *((a.set, a.value(point)) for a in problem.lmis)]
-        value = problem.apply(point)
-        if not np.isfinite(value).all():
-            return None
-        return cls(
-            np.maximum(np.maximum(problem.lower - value, value - problem.upper), 0.0),
-            [(float(block.distance(x)), float(np.linalg.norm(x))) for block, x in members],
-            math.sqrt(sum(float(np.linalg.norm(x)) ** 2 for x in point)),
-        )
-
-
-def _point_error(problem: FeasibilityProblem, claim: Claim) -> float | None:
-    found = _Violations.of(problem, claim)
-    if found is None:
+def _point_error(problem: FeasibilityProblem, point: Point) -> float | None:
+    value = problem.apply(point)
+    if not all(np.isfinite(x).all() for x in (*point, value)):
         return None
-    scale = np.maximum(largest_bound(problem), problem.norms * found.norm)
-    relative = np.divide(found.rows, scale, out=np.zeros_like(found.rows), where=scale > 0.0)
-    blocks = [distance / max(norm, 1.0) for distance, norm in found.blocks]
-    return max(*blocks, float(np.max(relative, initial=0.0)))
-
-
-def dimacs_error(problem: FeasibilityProblem, claim: Claim) -> float | None:
-    """The larger one of the DIMACS errors 1 and 2 of a claimed point (Mittelmann, Math. Program. 2003).
-
-    The norm of the violations of the rows, and the largest distance of a block from its set, relative to
-    ``1 + ||b||`` as in CSDP and SDPT3; for LMIs ``b`` includes the constant terms. Solvers stop by errors of
-    this kind.
-    """
-    if claim.point is None:
-        return None
-    try:
-        with np.errstate(all="ignore"):  # a claim may hold any numbers
-            found = _Violations.of(problem, claim)
-            worst = math.nan if found is None else float(np.linalg.norm(found.rows))
-    except (ClaimError, np.linalg.LinAlgError):
-        return None
-    if found is None or not math.isfinite(worst):
-        return None
+    rows = np.linalg.norm(np.maximum(np.maximum(problem.lower - value, value - problem.upper), 0.0))
+    members = [*zip(problem.sets, point, strict=True), *((a.set, a.value(point)) for a in problem.lmis)]
+    worst = max(float(rows), *(float(block.distance(x)) for block, x in members))
     terms = [largest_bound(problem), *(lmi.constant for lmi in problem.lmis)]
-    scale = 1.0 + math.sqrt(sum(float(np.linalg.norm(each)) ** 2 for each in terms))
-    return max(worst, *(distance for distance, _ in found.blocks)) / scale
+    error = worst / (1.0 + math.sqrt(sum(float(np.linalg.norm(each)) ** 2 for each in terms)))
+    return error if math.isfinite(error) else None
 
 
 def judge(
@@ -144,7 +102,7 @@ def _judged(
         check = _decide(problem, claim, settings)
         verdict = _verdict_of(problem, claim, check)
         if verdict["claimed"] == Verdict.FEASIBLE:
-            accuracy = dimacs_error(problem, claim)
+            accuracy = claim_error(problem, claim, Verdict.FEASIBLE)
         if keep_evidence:
             evidence = pack_result(_saved(cell, problem.content_hash, claim, check))
     else:

@@ -9,9 +9,12 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from concurrent.futures import BrokenExecutor, CancelledError
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import psutil
 
@@ -62,6 +65,45 @@ class LocalEngine(Engine):
         """Do nothing: slots are closed by the threads that use them."""
 
 
+#: Attempts to run a cell whose Dask or joblib worker dies.
+ATTEMPTS = 5
+
+#: Seconds between checks whether a run is to stop.
+STOP_POLL_SECONDS = 0.1
+
+#: Seconds between checks of a joblib worker that its runner is alive.
+RUNNER_POLL_SECONDS = 1.0
+
+
+class _ClusterSlot:
+    """Passes trials to the workers of an engine, which ``name`` describes, and waits for their futures."""
+
+    def __init__(self, submit: Callable[[Trial], Any], name: str) -> None:
+        self._submit, self._name = submit, name
+
+    def run(self, trial: Trial, stop: threading.Event) -> Run:
+        for _ in range(ATTEMPTS):
+            future = self._submit(trial)
+            try:
+                while not stop.is_set():
+                    with suppress(TimeoutError):
+                        found: Run = future.result(timeout=STOP_POLL_SECONDS)
+                        return found
+                future.cancel()
+                raise Interrupted
+            except CancelledError:
+                raise StudyError(f"{self._name} is gone") from None
+            except Exception as error:
+                # KilledWorker of Dask cannot be named without importing distributed.
+                if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":
+                    raise
+                reason = _one_line(error)
+        return Run(End.CRASH, f"the worker that ran the cell died each time: {reason}")
+
+    def close(self) -> None:
+        pass
+
+
 class DaskEngine(Engine):
     """Worker processes beside the workers of an existing Dask cluster.
 
@@ -80,47 +122,15 @@ class DaskEngine(Engine):
         threads = sum(self._client.nthreads().values())
         self.jobs = jobs or max(threads, 1)
 
-    def open_slot(self) -> _DaskSlot:
+    def open_slot(self) -> Slot:
         """A new slot on the cluster."""
-        return _DaskSlot(self._client)
+        # Impure: a repeated cell must run again.
+        submit = partial(self._client.submit, run_shared, pure=False, retries=ATTEMPTS)
+        return _ClusterSlot(submit, f"the Dask scheduler at {self._client.scheduler.address}")
 
     def close(self) -> None:
         """Disconnect from the cluster."""
         self._client.close()
-
-
-class _DaskSlot:
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def run(self, trial: Trial, stop: threading.Event) -> Run:
-        from distributed import KilledWorker
-
-        # Impure: a repeated cell must run again. After the loss of a Dask worker the scheduler retries the
-        # cell elsewhere.
-        future = self._client.submit(run_shared, trial, pure=False, retries=5)
-        try:
-            while True:
-                if stop.is_set():
-                    future.cancel()
-                    raise Interrupted
-                with suppress(TimeoutError):
-                    found: Run = future.result(timeout=0.5)
-                    return found
-        except KilledWorker as error:
-            return Run(End.CRASH, f"the Dask worker died each time: {error}")
-        except CancelledError:
-            raise StudyError(f"the Dask scheduler at {self._client.scheduler.address} is gone") from None
-
-    def close(self) -> None:
-        pass
-
-
-#: Attempts to run a cell whose joblib worker dies.
-JOBLIB_ATTEMPTS = 5
-
-#: Seconds between checks of a joblib worker that its runner is alive.
-RUNNER_POLL_SECONDS = 1.0
 
 
 class JoblibEngine(Engine):
@@ -143,65 +153,42 @@ class JoblibEngine(Engine):
             raise OptionError(f"no joblib backend {backend!r}: {_one_line(error)}") from None
         self.jobs = jobs or max(int(places), 1)
         self._config["n_jobs"] = self.jobs
-        self._abandoned: list[_Call] = []
+        self._calls: WeakSet[Future[Run]] = WeakSet()
 
-    def open_slot(self) -> _JoblibSlot:
+    def open_slot(self) -> Slot:
         """A new slot on the backend."""
-        return _JoblibSlot(self._config, self._abandoned)
+        return _ClusterSlot(self._submit, f"the joblib backend {self._config['backend']!r}")
+
+    def _submit(self, trial: Trial) -> Future[Run]:
+        """Pass a trial to joblib on a thread, because the call of joblib cannot be interrupted."""
+        future: Future[Run] = Future()
+
+        def call() -> None:
+            import joblib
+
+            try:
+                # The active backend is thread-local, and an instance serves one call at a time.
+                with joblib.parallel_config(**self._config):
+                    work = joblib.delayed(_run_in_joblib_worker)(trial, os.getpid())
+                    (found,) = joblib.Parallel()([work])
+            except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
+                future.set_exception(error)
+            else:
+                future.set_result(found)
+
+        future.set_running_or_notify_cancel()
+        self._calls.add(future)
+        threading.Thread(target=call, daemon=True).start()
+        return future
 
     def close(self) -> None:
         """End the worker processes of this process; joblib ends its own workers."""
         close_shared_workers()
-        if self._config["backend"] == "loky" and any(call.is_alive() for call in self._abandoned):
+        if self._config["backend"] == "loky" and not all(call.done() for call in self._calls):
             from joblib.externals.loky import get_reusable_executor
 
             # Otherwise this process could not exit before the running cells reach their limits.
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
-
-
-class _JoblibSlot:
-    def __init__(self, config: dict[str, Any], abandoned: list[_Call]) -> None:
-        self._config = config
-        self._abandoned = abandoned
-
-    def run(self, trial: Trial, stop: threading.Event) -> Run:
-        for _ in range(JOBLIB_ATTEMPTS):
-            call = _Call(self._config, trial)
-            call.start()
-            while call.is_alive():
-                if stop.is_set():
-                    self._abandoned.append(call)
-                    raise Interrupted
-                call.join(0.05)
-            if call.found is not None:
-                return call.found
-            if not _lost_worker(call.error):
-                raise call.error
-        return Run(End.CRASH, f"the joblib worker died each time: {_one_line(call.error)}")
-
-    def close(self) -> None:
-        pass
-
-
-class _Call(threading.Thread):
-    """A thread that passes one cell to joblib, because the call of joblib cannot be interrupted."""
-
-    def __init__(self, config: dict[str, Any], trial: Trial) -> None:
-        super().__init__(daemon=True)
-        self._config = config
-        self._task = (trial, os.getpid())
-        self.found: Run | None = None
-        self.error: Exception = RuntimeError("nothing came back")
-
-    def run(self) -> None:
-        import joblib
-
-        try:
-            # The active backend is thread-local, and an instance serves one call at a time.
-            with joblib.parallel_config(**self._config):
-                (self.found,) = joblib.Parallel()([joblib.delayed(_run_in_joblib_worker)(*self._task)])
-        except Exception as error:  # noqa: BLE001 - handled in the waiting thread
-            self.error = error
 
 
 def _run_in_joblib_worker(trial: Trial, runner: int) -> Run:
@@ -234,10 +221,6 @@ class _ParentMonitor(threading.Thread):
                 if process.pid != os.getpid():
                     process.kill()
         os._exit(1)
-
-
-def _lost_worker(error: Exception) -> bool:
-    return isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
 
 
 def _one_line(error: Exception) -> str:

@@ -105,20 +105,23 @@ def compare_cells(
     for cell in new:
         if _place(cell) in before:
             pairs[cell["solver"], cell["problem"]].append((before[_place(cell)], cell))
-    differences, logs = [], defaultdict[str, list[float]](list)
+    differences, by_solver = [], defaultdict[str, list[tuple[float, float]]](list)
     for (solver, problem), found in pairs.items():
-        changes = [_verdict_change(a, b) for a, b in found]
         times = [(_time(a, clock), _time(b, clock)) for a, b in found if _decided(a) and _decided(b)]
-        ratios = [math.log(after / earlier) for earlier, after in times]
-        logs[solver] += ratios
-        change = min(changes, key=lambda each: each.rank)
-        if change is Change.same:
-            change = _time_change(ratios, max(map(max, times), default=0.0), threshold)
-        verdicts = [", ".join(sorted({_shown(pair[k]) for pair in found})) for k in (0, 1)]
-        differences.append(
-            Difference(solver, problem, change, verdicts[0], verdicts[1], _mean(ratios), len(found))
+        by_solver[solver] += times
+        change, ratio, _ = _time_change(times, threshold)
+        worst = min((_verdict_change(a, b) for a, b in found), key=lambda each: each.rank)
+        old_verdicts, new_verdicts = (
+            ", ".join(sorted({_shown(c) for c in cells})) for cells in zip(*found, strict=True)
         )
-    return differences, [_trend(solver, ratios, threshold) for solver, ratios in logs.items() if ratios]
+        change = change if worst is Change.same else worst
+        differences.append(Difference(solver, problem, change, old_verdicts, new_verdicts, ratio, len(found)))
+    trends = []
+    for solver, times in by_solver.items():
+        if times:
+            change, ratio, p_value = _time_change(times, threshold)
+            trends.append(Trend(solver, ratio, p_value, len(times), change))
+    return differences, trends
 
 
 def _place(cell: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -149,28 +152,23 @@ def _verdict_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
     return Change.same
 
 
-def _time_change(logs: Sequence[float], longest: float, threshold: float) -> Change:
-    """Whether times changed by more than the threshold and the noise; ``longest`` is the longest time."""
-    if not logs or longest * (1.0 - math.exp(-abs(sum(logs) / len(logs)))) < LEAST_SECONDS:
-        return Change.same
-    limit = math.log(threshold)
+def _time_change(times: Sequence[tuple[float, float]], threshold: float) -> tuple[Change, float, float]:
+    """Whether times changed by more than the threshold and the noise; the mean ratio and the p-value.
+
+    With few pairs all of them must have changed.
+    """
+    logs = [math.log(after / earlier) for earlier, after in times]
+    ratio, p_value, limit = _mean(logs), _p_value(logs), math.log(threshold)
+    longest = max(map(max, times), default=0.0)
+    if not logs or longest * (1.0 - min(ratio, 1.0 / ratio)) < LEAST_SECONDS:
+        return Change.same, ratio, p_value
     if len(logs) >= TEST_PAIRS:
-        certain = _p_value(logs) < TEST_LEVEL
-        slower, faster = (certain and sign * sum(logs) / len(logs) > limit for sign in (1, -1))
+        shown = [math.log(ratio)] if p_value < TEST_LEVEL else [0.0]
     else:
-        slower, faster = (all(sign * each > limit for each in logs) for sign in (1, -1))
-    return Change.slower if slower else Change.faster if faster else Change.same
-
-
-def _trend(solver: str, logs: Sequence[float], threshold: float) -> Trend:
-    p_value, ratio = _p_value(logs), _mean(logs)
-    certain = p_value < TEST_LEVEL
-    change = Change.same
-    if certain and ratio > threshold:
-        change = Change.slower
-    elif certain and ratio < 1.0 / threshold:
-        change = Change.faster
-    return Trend(solver, ratio, p_value, len(logs), change)
+        shown = logs
+    if min(shown) > limit:
+        return Change.slower, ratio, p_value
+    return (Change.faster if max(shown) < -limit else Change.same), ratio, p_value
 
 
 def _p_value(logs: Iterable[float]) -> float:

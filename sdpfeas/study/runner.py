@@ -12,8 +12,8 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,6 @@ class Runner:
         self._cells = {cell.key: cell for cell in plan.cells}
         self._stop = threading.Event()
         self._stop_requested = False
-        self._failures: list[BaseException] = []
 
     def run(self, *, command: str = "", retry: str | None = None) -> int:
         """Compute all missing cells of the plan; return how many this run computed.
@@ -73,26 +72,30 @@ class Runner:
         self.store.begin_run(self.plan, command, where, again)
         done: list[str] = []
         slots = min(self.engine.jobs, max(self.store.left(), 1))
-        serving = [_Task(self._guarded, self._serve, done) for _ in range(slots)]
-        pulse = _Task(self._guarded, self._send_heartbeats)
-        try:
-            with _terminable():
-                for activity in (*serving, pulse):
-                    activity.start()
-                for activity in serving:
-                    activity.wait()
-        finally:
-            self._stop.set()
-            for activity in (*serving, pulse):
-                activity.wait()
-            with suppress(StudyError):  # seen below
-                self.store.end_run()
-        for failure in self._failures:
+        with ThreadPoolExecutor(slots + 1) as threads:
+            serving = [threads.submit(self._serve, done) for _ in range(slots)]
+            tasks = [*serving, threads.submit(self._send_heartbeats)]
+            for task in tasks:
+                task.add_done_callback(self._stop_on_failure)
+            try:
+                with _terminable():
+                    wait(serving)
+            finally:
+                self._stop.set()
+                wait(tasks)
+                with suppress(StudyError):  # seen below
+                    self.store.end_run()
+        failures = [failure for task in tasks if (failure := task.exception()) is not None]
+        for failure in failures:
             if not isinstance(failure, StudyError):
                 raise failure
-        if self._failures or not self._stop_requested:
-            self._require_complete(self._failures[:1])
+        if failures or not self._stop_requested:
+            self._require_complete(failures[:1])
         return len(done)
+
+    def _stop_on_failure(self, task: Future[None]) -> None:
+        if task.exception() is not None:
+            self._stop.set()
 
     def stop(self) -> None:
         """Stop the run from another thread: kill the workers and return unfinished cells to the store."""
@@ -115,14 +118,6 @@ class Runner:
     def _send_heartbeats(self) -> None:
         while not self._stop.wait(HEARTBEAT_SECONDS):
             self.store.heartbeat()
-
-    def _guarded(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Run a function on a thread; an exception stops the run."""
-        try:
-            work(*arguments)
-        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
-            self._failures.append(error)
-            self._stop.set()
 
     def _serve(self, done: list[str]) -> None:
         slot = self.engine.open_slot()
@@ -158,29 +153,6 @@ class Runner:
         record, evidence = known
         self.store.finish(cell.key, record, evidence)
         self.listener(cell, record)
-
-
-class _Task:
-    """A thread that can be waited for after an interrupt, unlike with an interrupted ``Thread.join``."""
-
-    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
-        self._work = partial(work, *arguments)
-        self._over = threading.Event()
-        self._over.set()
-
-    def start(self) -> None:
-        self._over.clear()
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def wait(self) -> None:
-        while not self._over.wait(0.2):  # in intervals, so that signals are handled
-            pass
-
-    def _run(self) -> None:
-        try:
-            self._work()
-        finally:
-            self._over.set()
 
 
 @contextmanager

@@ -19,6 +19,10 @@ __all__ = [
 ]
 
 
+#: One time per instance for each solver, None if it did not solve the instance.
+Times = Mapping[str, Sequence[float | None]]
+
+
 @dataclass(frozen=True)
 class Profile:
     """A performance profile: ``shares[k]`` of the instances are solved in ``ratios[k]`` × the best time."""
@@ -37,30 +41,19 @@ class Profile:
         return self.shares[-1]
 
 
-def performance_profiles(
-    times: Mapping[str, Sequence[float | None]], floor: float = 1e-3
-) -> dict[str, Profile]:
+def performance_profiles(times: Times, floor: float = 1e-3) -> dict[str, Profile]:
     """Performance profiles (Dolan and Moré 2002).
 
-    ``times`` holds one time per instance for each solver, None if unsolved. Times below ``floor`` seconds
-    count as equal, since they measure the system more than the solver. Instances that no solver solved count
-    in the denominator.
+    Times below ``floor`` seconds count as equal, since they measure the system more than the solver.
+    Instances that no solver solved count in the denominator.
     """
-    table = {name: [None if t is None else max(t, floor) for t in row] for name, row in times.items()}
-    count = max((len(row) for row in table.values()), default=0)
-    best = [
-        min((t for t in column if t is not None), default=None)
-        for column in zip(*table.values(), strict=True)
-    ]
-    ratios: dict[str, list[float]] = {}
-    for name, measured in table.items():
-        found = [t / b for t, b in zip(measured, best, strict=True) if t is not None and b is not None]
-        ratios[name] = sorted(found)
-    grid = sorted({1.0, *(r for row in ratios.values() for r in row)})
+    table = np.maximum(np.array([*times.values()], dtype=float), floor)
+    ratios = table / np.fmin.reduce(table, axis=0)
+    grid = np.unique(np.append(ratios[np.isfinite(ratios)], 1.0))
     out = {}
-    for name, row in ratios.items():
-        shares = np.searchsorted(np.asarray(row), np.asarray(grid), side="right") / max(count, 1)
-        out[name] = Profile(tuple(grid), tuple(float(s) for s in shares))
+    for name, row in zip(times, ratios, strict=True):
+        solved = np.searchsorted(np.sort(row[np.isfinite(row)]), grid, side="right")
+        out[name] = Profile(tuple(grid.tolist()), tuple((solved / max(row.size, 1)).tolist()))
     return out
 
 
@@ -69,39 +62,30 @@ class GeometricMean:
     """A shifted geometric mean; ``charged`` instances were unsolved and count with their time limit."""
 
     value: float
-    shift: float
     charged: int
-    count: int
 
 
-def natural_shift(times: Mapping[str, Sequence[float | None]]) -> float:
+def natural_shift(times: Times) -> float:
     """The median over the instances of the best time, rounded to one digit.
 
     A much larger shift hides differences; with a much smaller one the fastest instances dominate the mean.
     """
-    rows = list(times.values())
-    best = [
-        min(found)
-        for found in ([t for t in column if t is not None] for column in zip(*rows, strict=True))
-        if found
-    ]
-    if not best:
+    best = np.fmin.reduce(np.array([*times.values()], dtype=float), axis=0)
+    if np.isnan(best).all():
         return 1.0
-    middle = max(float(np.median(best)), 1e-4)
-    digit = 10.0 ** math.floor(math.log10(middle))
-    return round(middle / digit) * digit
+    return float(f"{max(float(np.nanmedian(best)), 1e-4):.0e}")
 
 
 def shifted_geometric_mean(
     times: Sequence[float | None], charges: Sequence[float], shift: float
 ) -> GeometricMean:
     """Compute ``exp(mean(log(t + shift))) - shift``; an unsolved instance counts with its time limit."""
-    full = [c if t is None else t for t, c in zip(times, charges, strict=True)]
-    charged = sum(t is None for t in times)
-    if not full:
-        return GeometricMean(math.nan, shift, 0, 0)
-    value = math.exp(sum(math.log(t + shift) for t in full) / len(full)) - shift
-    return GeometricMean(value, shift, charged, len(full))
+    measured = np.array(times, dtype=float)
+    unsolved = np.isnan(measured)
+    if not times:
+        return GeometricMean(math.nan, 0)
+    value = np.exp(np.log(np.where(unsolved, charges, measured) + shift).mean()) - shift
+    return GeometricMean(float(value), int(unsolved.sum()))
 
 
 @dataclass(frozen=True)
@@ -122,25 +106,20 @@ class Fit:
 
 def fit_power_law(sizes: Sequence[float], times: Sequence[float]) -> Fit | None:
     """Fit a power law by least squares on logarithms; None with fewer than three different sizes."""
+    from scipy.stats import linregress
     from scipy.stats import t as student
 
-    x, y = np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(times, dtype=float))
     if len(set(sizes)) < 3:
         return None
-    n = x.size
-    centred = x - x.mean()
-    spread = float(centred @ centred)
-    slope = float(centred @ (y - y.mean())) / spread
-    level = float(y.mean())
-    residual = y - level - slope * centred
-    noise = math.sqrt(float(residual @ residual) / max(n - 2, 1))
-    quantile = float(student.ppf(0.975, max(n - 2, 1)))
+    x, y = np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(times, dtype=float))
+    found = linregress(x, y)
+    reach = float(student.ppf(0.975, x.size - 2) * found.stderr)
     grid = np.linspace(x.min(), x.max(), 40)
-    line = level + slope * (grid - x.mean())
-    band = quantile * noise * np.sqrt(1.0 / n + (grid - x.mean()) ** 2 / spread)
-    reach = quantile * noise / math.sqrt(spread)
+    line = found.intercept + found.slope * grid
+    band = reach * np.sqrt(x.var() + (grid - x.mean()) ** 2)
 
     def out(values: np.ndarray) -> tuple[float, ...]:
-        return tuple(float(v) for v in np.exp(np.clip(values, -700, 700)))
+        return tuple(np.exp(np.clip(values, -700, 700)).tolist())
 
+    slope = float(found.slope)
     return Fit(slope, slope - reach, slope + reach, out(grid), out(line), out(line - band), out(line + band))

@@ -115,6 +115,12 @@ def test_mistakes_are_named(folder: Path) -> None:
             judge(folder)
 
 
+def test_the_sides_of_a_file_are_different_problems(folder: Path) -> None:
+    (folder / "answers" / "easy.sol").write_text("0 0\n" + X)
+    assert set(judge(folder)) == {"easy"}
+    assert set(judge(folder, side="lmi")) == {"easy", "easy-lmi"}
+
+
 @pytest.mark.parametrize("program", ["csdp", "sdpa"])
 def test_files_written_by_the_solvers(program: str, folder: Path) -> None:
     if shutil.which(program) is None:
