@@ -455,17 +455,15 @@ class CertifiedProgram:
         with limited(settings.deadline), np.errstate(all="ignore"):
             tolerances = MULTIPRECISION_SHARE * bracket.tol, MULTIPRECISION_SHARE * bracket.absolute_tol
             backend: Any = find_solver(MULTIPRECISION).make()  # imports python-flint only now
-            found = backend.rational_bounds(self._program, *tolerances)
-            if found.point is not None:
-                value = rational_lower_bound(self._problem, self._program.objective, found.point)
+            point, y = backend.rational_bounds(self._program, *tolerances)
+            if point is not None:
+                value = rational_lower_bound(self._problem, self._program.objective, point)
                 if value is not None:
-                    point = tuple(fractions_to_floats(part) for part in found.point)
-                    bracket.raise_lower(rounded_down(value), point)
-            if found.multipliers is not None:
-                bound = rational_upper_bound(self._problem, self._program.objective, found.multipliers)
+                    bracket.raise_lower(rounded_down(value), tuple(map(fractions_to_floats, point)))
+            if y is not None:
+                bound = rational_upper_bound(self._problem, self._program.objective, y)
                 if bound is not None:
-                    y = fractions_to_floats(found.multipliers)
-                    bracket.reduce_upper(0.0 - rounded_down(-bound), y)
+                    bracket.reduce_upper(0.0 - rounded_down(-bound), fractions_to_floats(y))
 
 
 def converges_to_ray(claim: Claim) -> bool:

@@ -161,12 +161,12 @@ def _simplest(value: float) -> Fraction | None:
     ends = [float(value), math.nextafter(value, 0.0), math.nextafter(value, math.inf)]
     unit = 2 * max(Fraction(end).denominator for end in ends)
     middle, below, above = (int(Fraction(end) * unit) for end in ends)
-    found = _simplest_between((middle + below) // 2, (middle + above) // 2, unit, SIMPLE_FRACTION_SIZE)
+    found = simplest_between((middle + below) // 2, (middle + above) // 2, unit, SIMPLE_FRACTION_SIZE)
     # The ends of the interval round to even, possibly to a neighbour.
     return found if found is not None and float(found) == value else None
 
 
-def _simplest_between(low: int, high: int, unit: int, most: int) -> Fraction | None:
+def simplest_between(low: int, high: int, unit: int, most: int) -> Fraction | None:
     """Return the fraction of smallest denominator in ``[low / unit, high / unit]``, both positive.
 
     Returns None if its numerator times denominator exceeds ``most``.

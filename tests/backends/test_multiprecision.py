@@ -153,9 +153,9 @@ def test_rational_evidence_travels() -> None:
 
 def proved(problem: sf.FeasibilityProblem, objective: sf.Objective) -> tuple[Fraction, Fraction]:
     terms = objective.to_maximise(problem)
-    found = Multiprecision().rational_bounds(ConicProgram(problem, terms), 1e-7, 1e-10)
-    lower = rational_lower_bound(problem, terms, found.point)
-    upper = rational_upper_bound(problem, terms, found.multipliers)
+    point, y = Multiprecision().rational_bounds(ConicProgram(problem, terms), 1e-7, 1e-10)
+    lower = rational_lower_bound(problem, terms, point)
+    upper = rational_upper_bound(problem, terms, y)
     assert lower is not None
     assert upper is not None
     assert lower <= upper

@@ -11,13 +11,20 @@ entry of an LMI. Both forms map rational evidence back to the problem.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import flint
 import numpy as np
 
-from sdpfeas.numerics.exact_arithmetic import Reading, exact_step, number, to_fractions, to_rationals
+from sdpfeas.numerics.exact_arithmetic import (
+    Reading,
+    exact_step,
+    number,
+    to_floats,
+    to_fractions,
+    to_rationals,
+)
 from sdpfeas.problem.exact_rows import exact_rows
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.rows_only import rows_only
@@ -52,6 +59,13 @@ class ConicPair:
         """Block, row and column of every entry on and above the diagonals."""
         return [(k, i, j) for k, n in enumerate(self.sides) for i in range(n) for j in range(i, n)]
 
+    def without(self, *, right: bool = True, cost: bool = True) -> ConicPair:
+        """Return the pair with zero right-hand side or zero cost."""
+        zero, pair = flint.fmpq(0), self
+        if not right:
+            pair = replace(pair, right=[zero] * len(pair.right))
+        return pair if cost else replace(pair, cost={}, free_cost=[zero] * len(pair.free_cost))
+
     def table(self) -> np.ndarray:
         """The rows over the entries on and above the diagonals, then over the free variables."""
         place = {column: p for p, column in enumerate(self.columns)}
@@ -76,7 +90,7 @@ class ConicPair:
         lines = form.table()[:rank]
         return [next(j for j, v in enumerate(line) if int(v)) for line in lines]
 
-    def restrict(self, bases: Sequence[Any]) -> Face:
+    def restrict(self, bases: Sequence[Any], exposing: Any) -> Face:
         """Restrict the primal program to ``X_k = V_k S_k V_k'``; rows that become dependent are dropped."""
 
         def on_face(matrix: Matrix) -> Matrix:
@@ -84,24 +98,15 @@ class ConicPair:
             return {k: entries for k, entries in found if entries}
 
         sides = [basis.ncols() for basis in bases]
-        whole = ConicPair(
-            sides,
-            [on_face(row) for row in self.rows],
-            self.right,
-            self.free,
-            on_face(self.cost),
-            self.free_cost,
+        pair = replace(self, sides=sides, rows=list(map(on_face, self.rows)), cost=on_face(self.cost))
+        kept = pair.independent()
+        restricted = replace(
+            pair,
+            rows=[pair.rows[i] for i in kept],
+            right=[self.right[i] for i in kept],
+            free=[self.free[i] for i in kept],
         )
-        kept = whole.independent()
-        pair = ConicPair(
-            sides,
-            [whole.rows[i] for i in kept],
-            [self.right[i] for i in kept],
-            [self.free[i] for i in kept],
-            whole.cost,
-            self.free_cost,
-        )
-        return Face(pair, list(bases), kept)
+        return Face(self, restricted, list(bases), kept, exposing)
 
     def corrected(
         self, blocks: list[Any], free: list[Any], *, zero: bool = False
@@ -110,50 +115,57 @@ class ConicPair:
 
         With ``zero`` the right-hand side is zero.
         """
-        table, columns = self.table(), self.columns
-        x = np.array([*(blocks[k][i, j] for k, i, j in columns), *free], dtype=object)
-        right = np.array(self.right, dtype=object) * int(not zero)
-        off = right - (table.dot(x) if x.size else 0)
-        if any(v != 0 for v in off):
-            sizes = [max((abs(float(v)) for v in block.entries()), default=0.0) for block in blocks]
-            weight = [sizes[k] for k, _, _ in columns] + [1.0 + abs(float(v)) for v in free]
-            step = exact_step(table, _floats(table), np.array(weight), off)
-            if step is None:
-                return None
-            x = x + step
+        columns = self.columns
+        sizes = [max((abs(float(v)) for v in block.entries()), default=0.0) for block in blocks]
+        weight = [sizes[k] for k, _, _ in columns] + [1.0 + abs(float(v)) for v in free]
+        x = _on_equations(
+            self.table(),
+            [*(blocks[k][i, j] for k, i, j in columns), *free],
+            [number(0)] * len(self.right) if zero else self.right,
+            weight,
+        )
+        if x is None:
+            return None
         moved = [flint.fmpq_mat(n, n) for n in self.sides]
         for (k, i, j), value in zip(columns, x, strict=False):
             moved[k][i, j] = moved[k][j, i] = value
-        return moved, x[len(columns) :].tolist()
+        return moved, x[len(columns) :]
 
     def corrected_multipliers(self, y: list[Any], *, zero: bool = False) -> list[Any] | None:
         """Move rational multipliers exactly onto ``B'y = c``, or ``B'y = 0``; None on failure."""
-        if not self.free_cost:
-            return y
-        table = np.array(self.free, dtype=object).reshape(len(y), -1).T
-        values = np.array(y, dtype=object)
-        off = np.array(self.free_cost, dtype=object) * int(not zero) - table.dot(values)
-        if not any(v != 0 for v in off):
-            return y
-        step = exact_step(table, _floats(table), np.ones(len(y)), off)
-        return None if step is None else (values + step).tolist()
+        table = np.array(self.free, dtype=object).reshape(len(y), len(self.free_cost)).T
+        right = [number(0)] * len(self.free_cost) if zero else self.free_cost
+        return _on_equations(table, y, right, [1.0] * len(y))
+
+
+def _on_equations(
+    table: np.ndarray, values: list[Any], right: list[Any], weight: list[float]
+) -> list[Any] | None:
+    """Move rational numbers exactly onto equations, by a short step of few entries; None on failure."""
+    x = np.array(values, dtype=object)
+    off = np.array(right, dtype=object) - (table.dot(x) if x.size else 0)
+    if not any(v != 0 for v in off):
+        return values
+    step = exact_step(table, to_floats(table), np.array(weight), off)
+    return None if step is None else (x + step).tolist()
 
 
 @dataclass(frozen=True)
 class Face:
-    """A pair restricted to a face: ``X = V S V'``, and the rows of the whole pair that were kept."""
+    """A pair restricted to a face of ``whole``: ``X = V S V'``.
 
+    ``kept`` are the rows of ``whole`` that were kept, ``exposing`` the multipliers of the exposing vector.
+    """
+
+    whole: ConicPair
     pair: ConicPair
     bases: list[Any]
     kept: list[int]
+    exposing: Any
 
     def point(self, blocks: list[Any]) -> list[Any]:
         """Return ``V S V'``."""
         return [v * s * v.transpose() for v, s in zip(self.bases, blocks, strict=True)]
-
-
-def _floats(table: np.ndarray) -> np.ndarray:
-    return np.array([float(v.p) / float(v.q) if v else 0.0 for v in table.reshape(-1)]).reshape(table.shape)
 
 
 def _congruence(entries: Entries, basis: Any) -> Entries:
@@ -164,18 +176,6 @@ def _congruence(entries: Entries, basis: Any) -> Entries:
         matrix[place] = value
     turned = basis.transpose() * matrix * basis
     return {(i, j): turned[i, j] for i in range(r) for j in range(r) if turned[i, j] != 0}
-
-
-class Form(Protocol):
-    """A pair made from a problem, and the way back."""
-
-    pair: ConicPair
-
-    def point(self, blocks: list[Any], free: list[Any], y: list[Any]) -> Point:
-        """Return the point of the problem in fractions."""
-
-    def multipliers(self, blocks: list[Any], free: list[Any], y: list[Any]) -> np.ndarray:
-        """Return the multipliers of the problem in fractions."""
 
 
 def _matrix(rows: Iterable[tuple[int, int, np.ndarray]]) -> Matrix:
@@ -263,7 +263,7 @@ class PrimalForm:
             v for part, free in zip(flat, self._free, strict=True) if free for v in part
         ]
 
-    def point(self, blocks: list[Any], free: list[Any], y: list[Any]) -> Point:
+    def point(self, blocks: list[Any], free: list[Any]) -> Point:
         """Return the point of the problem in fractions."""
         cones, rest = iter(self._cones.arrays(blocks)), iter(free)
         parts = (
@@ -274,7 +274,7 @@ class PrimalForm:
         assert found is not None  # cones other than PSD and Nonneg are not accepted
         return found
 
-    def multipliers(self, blocks: list[Any], free: list[Any], y: list[Any]) -> np.ndarray:
+    def multipliers(self, y: list[Any]) -> np.ndarray:
         """Return the multipliers of the problem in fractions."""
         total = np.full(self._inner.m, number(0), dtype=object)
         for i, value in zip(self._row, y, strict=True):
@@ -285,11 +285,10 @@ class PrimalForm:
 class DualForm:
     """A problem over Free blocks alone as the dual program: ``y`` is its point.
 
-    LMIs and inequality rows become blocks of ``Z = F(y)``, equality rows become ``B'y = c``. ``terms``, an
-    objective to maximise, is ``b``.
+    LMIs and inequality rows become blocks of ``Z = F(y)``, equality rows become ``B'y = c``.
     """
 
-    def __init__(self, problem: FeasibilityProblem, reading: Reading, terms: Point | None = None) -> None:
+    def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
         rows = exact_rows(problem, reading)
         self._problem = problem
         cones = _Cones(lmi.set for lmi in problem.lmis)
@@ -314,16 +313,14 @@ class DualForm:
         free = [[rows.matrix[e, i] for e in self._equations] for i in range(count)]
         free_cost = [rows.number(problem.lower[e]) for e in self._equations]
         right = [number(0)] * count
-        if terms is not None:
-            right = to_rationals(np.concatenate([part.reshape(-1) for part in terms])).tolist()
         self.pair = ConicPair(sides, matrices, right, free, cost, free_cost)
 
-    def point(self, blocks: list[Any], free: list[Any], y: list[Any]) -> Point:
+    def point(self, y: list[Any]) -> Point:
         """Return the point of the problem in fractions."""
         cuts = np.cumsum([block.n for block in self._problem.sets])[:-1]
         return tuple(np.split(_fractions(y), cuts))
 
-    def multipliers(self, blocks: list[Any], free: list[Any], y: list[Any]) -> np.ndarray:
+    def multipliers(self, blocks: list[Any], free: list[Any]) -> np.ndarray:
         """Return the multipliers of the problem in fractions."""
         total = np.full(self._problem.m, number(0), dtype=object)
         slacks = blocks[len(self._cones.sides) :]
@@ -333,10 +330,3 @@ class DualForm:
             total[e] -= value
         own = [part.reshape(-1) for part in self._cones.arrays(blocks)]
         return np.concatenate([to_fractions(total) if total.size else total, *own])
-
-
-def conic_form(problem: FeasibilityProblem, reading: Reading, terms: Point | None = None) -> Form:
-    """Return the form of a problem with the smaller Schur complement; it must be ``supported``."""
-    if all(block.free for block in problem.sets):
-        return DualForm(problem, reading, terms)
-    return PrimalForm(problem, reading, terms)

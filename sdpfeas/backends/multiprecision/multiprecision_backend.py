@@ -17,7 +17,8 @@ Evidence is rounded to rationals, moved exactly onto the equations, and verified
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -36,18 +37,11 @@ from sdpfeas.backends.multiprecision.central_path import (
     definite,
     solve,
     symmetric,
-    without,
 )
-from sdpfeas.backends.multiprecision.conic_pair import (
-    ConicPair,
-    DualForm,
-    Face,
-    Form,
-    conic_form,
-)
+from sdpfeas.backends.multiprecision.conic_pair import ConicPair, DualForm, Face, PrimalForm
 from sdpfeas.backends.multiprecision.size_limits import iteration_products, supported
 from sdpfeas.claims import Claim, Stop
-from sdpfeas.numerics.exact_arithmetic import Reading, fractions_to_floats
+from sdpfeas.numerics.exact_arithmetic import Reading, fractions_to_floats, number, simplest_between
 from sdpfeas.numerics.limits import guard
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -62,6 +56,9 @@ MAX_FACES = 6
 #: Growth of the weight of an interior point or exposing vector while a combination is not definite, in bits.
 WEIGHT_BITS = 8
 
+#: Largest numerator times denominator of a simple fraction, as a power of the error.
+SIMPLE_SHARE = 0.7
+
 
 @dataclass(frozen=True)
 class MultiprecisionOptions:
@@ -70,83 +67,69 @@ class MultiprecisionOptions:
     bits: int = 512
 
 
-@dataclass(frozen=True)
-class Level:
-    """A pair, the face to which it was restricted, and the multipliers of the exposing vector."""
-
-    pair: ConicPair
-    face: Face
-    exposing: Any
+#: A point of a pair: X and x.
+Values = tuple[Blocks, Any]
 
 
 @dataclass(frozen=True)
 class Primal:
-    """A strictly feasible point of the last face, or multipliers that prove infeasibility of that pair."""
+    """The faces to which a pair was restricted, and a strictly feasible point of the last one.
 
-    levels: list[Level]
+    Without a point, multipliers that prove infeasibility there, or the last iterate.
+    """
+
+    faces: list[Face]
     pair: ConicPair
-    blocks: Blocks | None
-    free: Any
-    certificate: Any
     iterations: int
+    point: Values | None = None
+    certificate: Any = None
     last: Iterate | None = None
 
 
 def reduce_to_interior(pair: ConicPair) -> Primal:
     """Restrict a pair to faces until a strictly feasible point or a certificate of infeasibility is found."""
-    levels, count = list[Level](), 0
+    faces, count = list[Face](), 0
     while True:
         rows = Rows(pair)
-        last: Iterate | None = None
+        at: Iterate | None = None
         for at in central_path(pair, cost=False):
             count += 1
-            last = at
             if at.tau > at.kappa:
-                found = onto_rows(rows, [x / at.tau for x in at.primal], at.free / at.tau)
+                found = onto_rows(rows, *at.point)
                 if found is not None and definite(found[0]):
-                    return Primal(levels, pair, *found, None, count)
+                    return Primal(faces, pair, count, found)
             else:
                 y = onto_free(rows, at.y, zero=True)
-                if y is not None and bound_of(rows, y) > 0 and definite(rows.slack(y, flint.arb(0))):
-                    return Primal(levels, pair, None, None, y, count)
-            if at.mu < flint.arb(2) ** (-flint.ctx.prec // 2):
-                break
+                if y is not None and bound_of(rows, y) > rounding() and definite(rows.slack(y, flint.arb(0))):
+                    return Primal(faces, pair, count, certificate=y)
         face = None
-        if last is not None and last.tau > last.kappa and len(levels) < MAX_FACES:
-            face = face_of(pair, last)
-        if last is None or face is None:
-            return Primal(levels, pair, None, None, None, count, last)
-        levels.append(Level(pair, face, last.y))
+        if at is not None and at.tau > at.kappa and len(faces) < MAX_FACES:
+            face = face_of(pair, at)
+        if face is None:
+            return Primal(faces, pair, count, last=at)
+        faces.append(face)
         pair = face.pair
+
+
+def rounding() -> Any:
+    """Return a bound of what rounding leaves of a value that is zero."""
+    return flint.arb(2) ** (-flint.ctx.prec // 2)
 
 
 def bound_of(rows: Rows, y: Any) -> Any:
     """Return ``b'y``."""
-    return sum((a * b for a, b in zip(rows.right.entries(), y.entries(), strict=True)), flint.arb(0)).mid()
+    return (rows.right.transpose() * y)[0, 0].mid()
 
 
-def onto_rows(rows: Rows, blocks: Blocks, free: Any) -> tuple[Blocks, Any] | None:
+def onto_rows(rows: Rows, blocks: Blocks, free: Any) -> Values | None:
     """Move a point onto the rows by the least-norm correction; None if the rows are dependent."""
-    off = (rows.right - rows.apply(blocks, free)[0]).mid()
-    weights = solve(_gram(rows), off)
+    weights = rows.inverse_gram * (rows.right - rows.apply(blocks, free)[0])
     if not all(v.is_finite() for v in weights.entries()):
         return None
     # rows.slack(-w, 0) is the sum of w_i A_i.
     step = rows.slack(-weights, flint.arb(0))
     moved = [symmetric(x + d) for x, d in zip(blocks, step, strict=True)]
     return moved, (free + rows.free.transpose() * weights).mid()
-
-
-def _gram(rows: Rows) -> Any:
-    """Return the inner products of the rows, free variables included; cached on the rows."""
-    if rows.gram is None:
-        unit = [
-            flint.arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)]) for n in rows.pair.sides
-        ]
-        lines = rows.schur_complement(unit, unit).table()[: rows.m]
-        inner = flint.arb_mat([line[: rows.m] for line in lines]) if lines else flint.arb_mat(0, 0)
-        rows.gram = (inner + rows.free * rows.free.transpose()).mid()
-    return rows.gram
 
 
 def onto_free(rows: Rows, y: Any, *, zero: bool = False) -> Any | None:
@@ -162,14 +145,14 @@ def face_of(pair: ConicPair, at: Iterate) -> Face | None:
     """Return the face of X, with rational bases; None if it is not proper or not recognised."""
     threshold = (at.mu / at.tau**2).sqrt()
     bases = list[Any]()
-    for x in at.primal:
-        basis = range_basis(x / at.tau, threshold)
+    for x in at.point[0]:
+        basis = range_basis(x, threshold)
         if basis is None:
             return None
         bases.append(basis)
     if all(basis.ncols() == n for basis, n in zip(bases, pair.sides, strict=True)):
         return None
-    return pair.restrict(bases)
+    return pair.restrict(bases, at.y)
 
 
 def range_basis(matrix: Any, threshold: Any) -> Any | None:
@@ -181,8 +164,8 @@ def range_basis(matrix: Any, threshold: Any) -> Any | None:
     n = matrix.nrows()
     rest, chosen = matrix.mid(), list[int]()
     for _ in range(n):
-        pivot = max((i for i in range(n) if i not in chosen), key=lambda i: float(rest[i, i]), default=None)
-        if pivot is None or not rest[pivot, pivot] > threshold:
+        pivot = max((i for i in range(n) if i not in chosen), key=lambda i: float(rest[i, i]))
+        if not rest[pivot, pivot] > threshold:
             break
         chosen.append(pivot)
         side = flint.arb_mat(n, 1, [rest[i, pivot] for i in range(n)])
@@ -196,146 +179,105 @@ def range_basis(matrix: Any, threshold: Any) -> Any | None:
     error = float(threshold) ** 0.5
     for place in range(n):
         for k, own in enumerate(chosen):
-            value = (
-                _simple(weights[k, place], error) if place not in chosen else flint.fmpq(int(own == place))
-            )
+            value = Fraction(int(own == place)) if place in chosen else _simple(weights[k, place], error)
             if value is None:
                 return None
-            basis[place, k] = value
+            basis[place, k] = number(value)
     return basis
 
 
-def _simple(value: Any, error: float) -> Any | None:
+def _simple(value: Any, error: float) -> Fraction | None:
     """Return the simplest fraction within ``error``; None if it needs nearly as many bits as the error."""
     if not (value.is_finite() and error < 1e-6):
         return None
-    near = _fraction(value)
-    low, high = near - Fraction(error), near + Fraction(error)
-    found = _simplest_between(low, high)
-    bits = found.numerator.bit_length() + found.denominator.bit_length()
-    return None if bits > 0.7 * -np.log2(error) else flint.fmpq(found.numerator, found.denominator)
-
-
-def _simplest_between(low: Fraction, high: Fraction) -> Fraction:
-    """Return the fraction of smallest denominator in an interval."""
-    if low <= 0 <= high:
+    exact, within = _rational(value), Fraction(error)
+    near = Fraction(int(exact.p), int(exact.q))
+    low, high = abs(near) - within, abs(near) + within
+    if low <= 0:
         return Fraction(0)
-    if high < 0:
-        return -_simplest_between(-high, -low)
-    whole = low.numerator // low.denominator
-    if whole == low:
-        return Fraction(whole)
-    if whole + 1 <= high:
-        return Fraction(whole + 1)
-    return whole + 1 / _simplest_between(1 / (high - whole), 1 / (low - whole))
+    unit = max(low.denominator, high.denominator)  # powers of two
+    found = simplest_between(int(low * unit), int(high * unit), unit, int(error**-SIMPLE_SHARE))
+    return found if found is None or near > 0 else -found
 
 
-@dataclass(frozen=True)
-class Dual:
-    """Multipliers with ``C - A*y`` definite, or a definite X that rules them out, each None if not found."""
-
-    y: Any = None
-    blocks: Blocks | None = None
-    free: Any = None
-
-
-def dual_interior(pair: ConicPair) -> Dual:
+def dual_interior(pair: ConicPair) -> tuple[Any, Values | None]:
     """Find y with ``C - A*y`` definite and ``B'y = c``, or X with ``A(X) = 0`` and ``<C, X>`` negative."""
-    rows = Rows(without(pair, right=False))
+    rows = Rows(pair.without(right=False))
     for at in central_path(pair, right=False):
         if at.tau > at.kappa:
             y = onto_free(rows, at.y / at.tau)
             if y is not None and definite(rows.slack(y, flint.arb(1))):
-                return Dual(y)
+                return y, None
         else:
             found = onto_rows(rows, at.primal, at.free)
-            if found is not None and rows.apply(*found)[1] < 0 and definite(found[0]):
-                return Dual(None, *found)
-        if at.mu < flint.arb(2) ** (-flint.ctx.prec // 2):
-            break
-    return Dual()
+            if found is not None and rows.apply(*found)[1] < -rounding() and definite(found[0]):
+                return None, found
+    return None, None
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A strictly feasible primal point and dual multipliers of a pair, each None if not found."""
-
-    blocks: Blocks | None
-    free: Any
-    y: Any
-
-
-def optimal_pair(primal: Primal, y: Any | None, wanted: Callable[[Any, Any], bool]) -> Pair:
-    """Improve interior points along the central path until ``wanted(value, bound)``."""
-    pair, rows = primal.pair, Rows(primal.pair)
-    best = Pair(primal.blocks, primal.free, y)
-    for at in central_path(pair):
-        if not at.tau > at.kappa:
+def optimal_pair(
+    primal: Primal, interior: Any | None, wanted: Callable[[Any, Any], bool]
+) -> tuple[Values | None, Any]:
+    """Improve an interior point and multipliers along the central path until ``wanted(value, bound)``."""
+    rows = Rows(primal.pair)
+    point, y = primal.point, interior
+    for at in central_path(primal.pair):
+        value, bound = at.cost / at.tau, bound_of(rows, at.y) / at.tau
+        if not at.tau > at.kappa or not (at.exhausted or wanted(value, bound)):
             continue
-        value, bound = (at.cost / at.tau).mid(), (bound_of(rows, at.y) / at.tau).mid()
-        exhausted = at.mu < flint.arb(2) ** (-flint.ctx.prec // 2)
-        if not (exhausted or wanted(value, bound)):
-            continue
-        best = Pair(*_mixed_point(rows, at, primal), _mixed_multipliers(rows, at, y))
-        ends = _ends(rows, best)
-        if exhausted or ((ends[0] is None or ends[1] is None or wanted(*ends)) and best.blocks is not None):
+        point, y = _inner_point(rows, at, primal.point), _inner_multipliers(rows, at, interior)
+        if point is not None and (y is None or wanted(rows.apply(*point)[1], bound_of(rows, y))):
             break
-    return best
+    return point, y
 
 
-def _ends(rows: Rows, found: Pair) -> tuple[Any, Any]:
-    """Return the value of a point and the bound of multipliers."""
-    value = None if found.blocks is None else rows.apply(found.blocks, found.free)[1]
-    return value, None if found.y is None else bound_of(rows, found.y)
+def _inner_point(rows: Rows, at: Iterate, interior: Values | None) -> Values | None:
+    """Return the combination of an iterate, moved onto the rows, with as little of the interior as needed."""
+    near = None if interior is None else onto_rows(rows, *at.point)
+    if interior is None or near is None:
+        return interior
+    starts, ends = near[0], interior[0]
+
+    def combined(share: Any) -> Blocks:
+        return [symmetric(x + (own - x) * share) for x, own in zip(starts, ends, strict=True)]
+
+    share = least_share(lambda share: definite(combined(share)))
+    return combined(share), (near[1] + (interior[1] - near[1]) * share).mid()
 
 
-def _shares() -> Iterator[Any]:
-    """Yield the weights of an interior point in a combination, from tiny to one."""
-    for k in range(flint.ctx.prec, -1, -WEIGHT_BITS):
-        yield flint.arb(2) ** -k
+def _inner_multipliers(rows: Rows, at: Iterate, interior: Any | None) -> Any | None:
+    """Return the combination of the multipliers of an iterate with as little of the interior as needed."""
+    near = None if interior is None else onto_free(rows, at.y / at.tau)
+    if near is None:
+        return interior
+
+    def combined(share: Any) -> Any:
+        return (near + (interior - near) * share).mid()
+
+    return combined(least_share(lambda share: definite(rows.slack(combined(share), flint.arb(1)))))
 
 
-def _mixed_point(rows: Rows, at: Iterate, primal: Primal) -> tuple[Blocks | None, Any]:
-    """Return a strictly feasible combination of an iterate and the interior point."""
-    if primal.blocks is None:
-        return None, None
-    for share in _shares():
-        blocks = [
-            symmetric(x / at.tau * (1 - share) + own * share)
-            for x, own in zip(at.primal, primal.blocks, strict=True)
-        ]
-        free = (at.free / at.tau * (1 - share) + primal.free * share).mid()
-        found = onto_rows(rows, blocks, free)
-        if found is not None and definite(found[0]):
-            return found
-    return primal.blocks, primal.free
+def least_share(inside: Callable[[Any], bool]) -> Any:
+    """Return the least power of two in a grid, at most one, that is ``inside``, as all larger ones are."""
+    shares = [flint.arb(2) ** -k for k in range(0, flint.ctx.prec, WEIGHT_BITS)]
+    # One is inside: the interior point itself.
+    return shares[bisect_left(shares, 1, 1, key=lambda share: not inside(share)) - 1]
 
 
-def _mixed_multipliers(rows: Rows, at: Iterate, interior: Any | None) -> Any | None:
-    """Return a strictly feasible combination of the multipliers of an iterate and the interior ones."""
-    if interior is None:
-        return None
-    for share in _shares():
-        y = onto_free(rows, (at.y / at.tau * (1 - share) + interior * share).mid())
-        if y is not None and definite(rows.slack(y, flint.arb(1))):
-            return y
-    return interior
-
-
-def lift(levels: list[Level], y: Any, *, cost: bool) -> Any | None:
+def lift(faces: list[Face], y: Any, *, cost: bool) -> Any | None:
     """Turn strictly feasible multipliers on the last face into those of the first pair; None on failure.
 
     On every face a large multiple of the exposing vector is added, until ``C - A*y`` is definite; without
     ``cost``, ``-A*y``.
     """
-    for level in reversed(levels):
-        rows = Rows(level.pair)
+    for face in reversed(faces):
+        rows = Rows(face.whole)
         whole = [flint.arb(0)] * rows.m
-        for i, value in zip(level.face.kept, y.entries(), strict=True):
+        for i, value in zip(face.kept, y.entries(), strict=True):
             whole[i] = value
         base, unit = column(whole), flint.arb(int(cost))
         for k in range(0, flint.ctx.prec, WEIGHT_BITS):
-            found = onto_free(rows, (base + level.exposing * flint.arb(2) ** k).mid(), zero=not cost)
+            found = onto_free(rows, (base + face.exposing * flint.arb(2) ** k).mid(), zero=not cost)
             if found is not None and definite(rows.slack(found, unit)):
                 y = found
                 break
@@ -347,11 +289,6 @@ def lift(levels: list[Level], y: Any, *, cost: bool) -> Any | None:
 # --- rational evidence
 
 
-def _fraction(value: Any) -> Fraction:
-    mantissa, exponent = value.mid().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
-
-
 def _rational(value: Any) -> Any:
     mantissa, exponent = value.mid().man_exp()
     return flint.fmpq(mantissa) * flint.fmpq(2) ** int(exponent)
@@ -361,19 +298,28 @@ def _rationals(matrix: Any) -> list[Any]:
     return [_rational(v) for v in matrix.entries()]
 
 
-def _rational_blocks(blocks: Blocks) -> list[Any]:
-    return [flint.fmpq_mat(x.nrows(), x.ncols(), _rationals(x)) for x in blocks]
+def _rational_point(pair: ConicPair, point: Values | None, *, zero: bool = False) -> Any | None:
+    """Round a point to rationals and move it onto the rows exactly; None without one."""
+    if point is None:
+        return None
+    blocks = [flint.fmpq_mat(x.nrows(), x.ncols(), _rationals(x)) for x in point[0]]
+    return pair.corrected(blocks, _rationals(point[1]), zero=zero)
 
 
-def _rational_point(primal: Primal, blocks: Blocks, free: Any) -> tuple[list[Any], list[Any]] | None:
-    """Round a point to rationals, move it onto the rows exactly, and map it from the faces."""
-    found = primal.pair.corrected(_rational_blocks(blocks), _rationals(free))
+def _rational_multipliers(pair: ConicPair, y: Any | None, *, zero: bool = False) -> Any | None:
+    """Round multipliers to rationals and correct them exactly; None without any."""
+    return None if y is None else pair.corrected_multipliers(_rationals(y), zero=zero)
+
+
+def _from_faces(primal: Primal, form: PrimalForm, point: Values | None) -> Point | None:
+    """Map a point on the last face to one of the problem, in fractions."""
+    found = _rational_point(primal.pair, point)
     if found is None:
         return None
-    whole, rest = found
-    for level in reversed(primal.levels):
-        whole = level.face.point(whole)
-    return whole, rest
+    blocks, free = found
+    for face in reversed(primal.faces):
+        blocks = face.point(blocks)
+    return form.point(blocks, free)
 
 
 class Multiprecision(FeasibilityBackend):
@@ -398,84 +344,67 @@ class Multiprecision(FeasibilityBackend):
             )
         work = ITERATIONS * PRODUCT_FLOPS * iteration_products(problem)
         guard("an interior-point method in multiprecision arithmetic", work)
-        form = conic_form(problem, inquiry.reading)
         with flint.ctx.workprec(self.options.bits):
-            return _lmi_claim(form) if isinstance(form, DualForm) else _claim(form)
+            # One row per variable instead of one per entry of an LMI.
+            if all(block.free for block in problem.sets):
+                return _dual_claim(DualForm(problem, inquiry.reading))
+            return _claim(PrimalForm(problem, inquiry.reading))
 
-    def rational_bounds(self, program: ConicProgram, tol: float, absolute_tol: float) -> RationalBounds:
-        """Search for a point and multipliers whose values enclose a maximum within a tolerance."""
+    def rational_bounds(
+        self, program: ConicProgram, tol: float, absolute_tol: float
+    ) -> tuple[Point | None, np.ndarray | None]:
+        """Search for a rational point and multipliers whose values enclose a maximum within a tolerance."""
+
+        def wanted(value: Any, bound: Any) -> bool:
+            width = abs(value - bound)
+            return bool(width < absolute_tol or width < tol * abs(bound))
+
         with flint.ctx.workprec(self.options.bits):
-            return _rational_bounds(program, tol, absolute_tol)
+            form = PrimalForm(program.problem, Reading.STORED, program.objective)
+            primal = reduce_to_interior(form.pair)
+            found, y = optimal_pair(primal, dual_interior(primal.pair)[0], wanted)
+            y = None if y is None else lift(primal.faces, y, cost=True)
+            values = _rational_multipliers(form.pair, y)
+            return _from_faces(primal, form, found), None if values is None else form.multipliers(values)
 
 
-def _claim(form: Form) -> Claim:
+def _claim(form: PrimalForm) -> Claim:
     """Search for a point or a certificate of the primal program."""
     found = reduce_to_interior(form.pair)
     count = found.iterations
-    where = f" on a face, after {counted(len(found.levels), 'step')}" if found.levels else ""
-    if found.blocks is not None:
-        exact = _rational_point(found, found.blocks, found.free)
-        if exact is not None:
-            point = form.point(*exact, [])
-            near = tuple(fractions_to_floats(part) for part in point)
-            return Claim(point=near, raw_status=f"point found{where}", iterations=count, rational=point)
-    if found.certificate is not None:
-        y = lift(found.levels, found.certificate, cost=False)
-        values = None if y is None else form.pair.corrected_multipliers(_rationals(y), zero=True)
-        if values is not None:
-            y = form.multipliers([], [], values)
-            status = f"certificate found{where}"
-            return Claim(certificate=fractions_to_floats(y), raw_status=status, iterations=count, rational=y)
+    where = f" on a face, after {counted(len(found.faces), 'step')}" if found.faces else ""
+    point = _from_faces(found, form, found.point)
+    if point is not None:
+        return _found(point, f"point found{where}", count)
+    y = None if found.certificate is None else lift(found.faces, found.certificate, cost=False)
+    values = _rational_multipliers(form.pair, y, zero=True)
+    if values is not None:
+        return _found(form.multipliers(values), f"certificate found{where}", count)
     claim = Claim(stop=Stop.STALLED, raw_status=f"no evidence found{where}", iterations=count)
     last = found.last
-    if last is None or found.levels or last.tau > last.kappa:
+    if last is None or found.faces or last.tau > last.kappa:
         return claim
     # On the boundary of the cone: the verifier may find simple numbers near it.
     unit = max((abs(v) for v in last.y.entries()), default=flint.arb(1))
-    y = form.multipliers([], [], [_rational(v / unit) for v in last.y.entries()])
+    y = form.multipliers([_rational(v / unit) for v in last.y.entries()])
     return replace(claim, certificate=fractions_to_floats(y))
 
 
-def _lmi_claim(form: Form) -> Claim:
+def _dual_claim(form: DualForm) -> Claim:
     """Search for a strictly feasible point of the dual program, or a certificate against it."""
-    found = dual_interior(form.pair)
-    if found.y is not None:
-        values = form.pair.corrected_multipliers(_rationals(found.y))
-        if values is not None:
-            point = form.point([], [], values)
-            near = tuple(fractions_to_floats(part) for part in point)
-            return Claim(point=near, raw_status="point found", rational=point)
-    if found.blocks is not None:
-        exact = form.pair.corrected(_rational_blocks(found.blocks), _rationals(found.free), zero=True)
-        if exact is not None:
-            y = form.multipliers(*exact, [])
-            return Claim(certificate=fractions_to_floats(y), raw_status="certificate found", rational=y)
+    y, against = dual_interior(form.pair)
+    values = _rational_multipliers(form.pair, y)
+    if values is not None:
+        return _found(form.point(values), "point found")
+    exact = _rational_point(form.pair, against, zero=True)
+    if exact is not None:
+        return _found(form.multipliers(*exact), "certificate found")
     return Claim(stop=Stop.STALLED, raw_status="no evidence found")
 
 
-@dataclass(frozen=True)
-class RationalBounds:
-    """Candidates in fractions for the two ends of a maximum: a point, and dual multipliers."""
-
-    point: Point | None
-    multipliers: np.ndarray | None
-
-
-def _rational_bounds(program: ConicProgram, tol: float, absolute_tol: float) -> RationalBounds:
-    def wanted(value: Any, bound: Any) -> bool:
-        width = abs(value - bound)
-        return bool(width < absolute_tol or width < tol * abs(bound))
-
-    form = conic_form(program.problem, Reading.STORED, program.objective)
-    primal = reduce_to_interior(form.pair)
-    found = optimal_pair(primal, dual_interior(primal.pair).y, wanted)
-    exact = None if found.blocks is None else _rational_point(primal, found.blocks, found.free)
-    y = None if found.y is None else lift(primal.levels, found.y, cost=True)
-    values = None if y is None else form.pair.corrected_multipliers(_rationals(y))
-    if isinstance(form, DualForm):
-        point = None if values is None else form.point([], [], values)
-        multipliers = None if exact is None else form.multipliers(*exact, [])
-    else:
-        point = None if exact is None else form.point(*exact, [])
-        multipliers = None if values is None else form.multipliers([], [], values)
-    return RationalBounds(point, multipliers)
+def _found(evidence: Any, status: str, iterations: int | None = None) -> Claim:
+    """Return a claim with a rational point, a tuple of arrays, or rational multipliers."""
+    claim = Claim(raw_status=status, iterations=iterations, rational=evidence)
+    if isinstance(evidence, tuple):
+        return replace(claim, point=tuple(map(fractions_to_floats, evidence)))
+    return replace(claim, certificate=fractions_to_floats(evidence))
