@@ -58,39 +58,39 @@ class ActiveRows:
     def __init__(
         self, groups: Sequence[RowGroup], build: Callable[[Sequence[np.ndarray]], ConicProgram]
     ) -> None:
-        self._groups = groups
+        self.groups = groups
         self._build = build
         #: The program of the active rows.
         self.program = self._build_program()
 
     def _build_program(self) -> ConicProgram:
-        return replace(self._build([group.active for group in self._groups]), pricing=self)
+        return replace(self._build([group.active for group in self.groups]), pricing=self)
 
     def extend_multipliers(self, y: FloatArray) -> FloatArray:
         """Extend multipliers of the active rows to all rows by zeros."""
         out = []
-        for group, weights in zip(self._groups, self._split(y), strict=True):
+        for group, weights in zip(self.groups, self._split(y), strict=True):
             whole = np.zeros(group.size)
             whole[group.active] = weights
             out.append(whole)
         return np.concatenate(out)
 
     def _split(self, y: FloatArray) -> list[FloatArray]:
-        return np.split(y, np.cumsum([group.active.size for group in self._groups])[:-1])
+        return np.split(y, np.cumsum([group.active.size for group in self.groups])[:-1])
 
     def extended(self, point: Point, y: FloatArray, gap: float) -> Extension | None:
         """Return the program with a new active set if missing rows matter at ``point``; else None."""
         margin = float(np.clip(MARGIN_PER_GAP * gap, MIN_MARGIN, MAX_MARGIN))
         found = [
             _choice(group, weights, group.slack(point), margin)
-            for group, weights in zip(self._groups, self._split(y), strict=True)
+            for group, weights in zip(self.groups, self._split(y), strict=True)
         ]
         urgent = any(choice.urgent for choice in found)
         idle = sum(choice.dropped for choice in found)
         if not urgent and idle <= DROP_ROWS_SHARE * y.size:
             return None
         kept, before = [], 0
-        for group, choice in zip(self._groups, found, strict=True):
+        for group, choice in zip(self.groups, found, strict=True):
             place = np.full(group.size, -1)
             place[group.active] = before + np.arange(group.active.size)
             before += group.active.size

@@ -28,9 +28,8 @@ from sdpfeas.extras import extra
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.numerics.rounding import definite, gamma, inflate, norms_upper
 from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, Stacked
+from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
 from sdpfeas.problem.rows.base import sealed
-from sdpfeas.problem.rows.pairwise import pair_indices
 from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.problem.validation import require_doubles, require_symmetric
 
@@ -544,21 +543,9 @@ class NullSpace:
         return whole
 
 
-def pairs_of(group: np.ndarray) -> np.ndarray:
-    """Return the pairs of a group of classes in lexicographic order."""
-    i, j = pair_indices(group.size)
-    return np.stack([group[i], group[j]], axis=1)
-
-
 def split(group: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:
     """Split a group into parts with equal keys."""
     return [group[keys == key] for key in np.unique(keys)]
-
-
-def pair_rows(scatter: ClassScatter, groups: list[np.ndarray]) -> Rows:
-    """Return one row per pair of classes within each group."""
-    parts = [PairwiseDifference(scatter.means[group]) for group in groups]
-    return parts[0] if len(parts) == 1 else Stacked(parts)
 
 
 # --- Proofs about degenerate data

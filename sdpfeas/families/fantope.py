@@ -22,12 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.families.parametric_family import ParametricFamily, column
+from sdpfeas.families.parametric_family import column
 from sdpfeas.families.subspace_restriction import (
     GUARD_DIRECTIONS,
+    FantopeFamily,
     SubspaceRestriction,
-    lift_to_interior,
-    orthonormalise,
     restrict_rows,
 )
 from sdpfeas.families.threshold_bounds import EXACT, NO_ROOT, Root
@@ -59,7 +58,7 @@ class FantopeOptions:
                              f"and r = {self.r} between 1 and n")  # fmt: skip
 
 
-class FantopeMaxMin(ParametricFamily):
+class FantopeMaxMin(FantopeFamily):
     """Maximise ``min_i (<A_i, Z> - b_i)`` over the Fantope.
 
     The problem at ``delta`` is ``<A_i, Z> - b_i >= delta`` for all i.
@@ -185,9 +184,14 @@ class FantopeMaxMin(ParametricFamily):
             best = self._priced(u)
             return self.root(u).delta - base, self._box.compose(best.frame, best.weights)
 
-        oracle = PricingOracle(lambda z: self.values((z,)) - base, lambda z: np.ones(1), price)
-        weights = [(y, np.ones(1)) for y in multipliers]
-        found = generate_columns(oracle, [point[0] for point in points], weights, REFINE_ROUNDS, 0.2 * tol)
+        found = generate_columns(
+            lambda z: (self.values((z,)) - base, np.ones(1)),
+            price,
+            [point[0] for point in points],
+            [(y, np.ones(1)) for y in multipliers],
+            REFINE_ROUNDS,
+            0.2 * tol,
+        )
         return ([], []) if found is None else ([(found[0],)], [found[1][0]])
 
     # --- the equivalent conic program
@@ -201,15 +205,29 @@ class FantopeMaxMin(ParametricFamily):
         )
         return ConicProgram(problem, (np.zeros(box.shape), np.ones(1)))
 
-    def subspace_restriction(self) -> MaxMinRestriction | None:
+    def subspace_restriction(self) -> SubspaceRestriction | None:
         """Return the restriction to subspaces if n is large and r an integer far below n."""
         box, kinds = self._box, (Dense, LowRank, PairwiseDifference)
         small = box.rank == round(box.rank) and isinstance(self._terms, kinds)
-        return (
-            MaxMinRestriction(box, self._terms, self._offsets)
-            if small and SubspaceRestriction.pays(box)
-            else None
-        )
+        return SubspaceRestriction(self) if small and SubspaceRestriction.pays(box) else None
+
+    def _restricted(self, basis: FloatArray) -> FantopeMaxMin:
+        """Return the family on the span of orthonormal columns."""
+        return FantopeMaxMin(restrict_rows(self._terms, basis), self._box.rank, self._offsets)
+
+    def _initial_directions(self) -> FloatArray:
+        """Return the leading eigenvectors of the mean of all matrices."""
+        mean = self._terms.adjoint(np.full(self.m, 1.0 / self.m))
+        return leading_pairs(mean, round(self._box.rank) + GUARD_DIRECTIONS)[1]
+
+    def _expansion(
+        self, y: FloatArray, basis: FloatArray, z: FloatArray, attained: float
+    ) -> tuple[float, FloatArray]:
+        """Return the upper bound and the leading eigenvectors of ``A*y``."""
+        u, r = np.maximum(y, 0.0), round(self._box.rank)
+        u = u / u.sum()
+        lam, vec = leading_pairs(self._terms.adjoint(u), r + GUARD_DIRECTIONS)
+        return float(np.sum(lam[-r:])) - float(self._offsets @ u), vec
 
     def program_point(self, point: Point) -> Point:
         """Drop t."""
@@ -231,54 +249,6 @@ def _side(matrices: Any) -> int:
     return int(shape[1])
 
 
-class MaxMinRestriction(SubspaceRestriction):
-    """Restriction of ``min_i (<A_i, Z> - b_i)`` to subspaces; the trace of the Fantope is an integer."""
-
-    def __init__(self, box: SpectralBox, terms: Rows, offsets: FloatArray) -> None:
-        super().__init__(box)
-        self._terms, self._offsets = terms, offsets
-        self._small: FantopeMaxMin
-
-    def initial_basis(self) -> FloatArray:
-        """Return the leading eigenvectors of the mean of all matrices."""
-        return orthonormalise(
-            leading_pairs(
-                self._terms.adjoint(np.full(self._terms.m, 1.0 / self._terms.m)), self.r + GUARD_DIRECTIONS
-            )[1]
-        )
-
-    def program(self, basis: FloatArray) -> ConicProgram:
-        """Return ``max t`` subject to ``<V'A_i V, Z> - t >= b_i``."""
-        return self._restrict(basis).conic_program()
-
-    def problem_at(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
-        """Return the problem ``<V'A_i V, Z> >= b_i + delta``."""
-        return self._restrict(basis).at(delta)
-
-    def _restrict(self, basis: FloatArray) -> FantopeMaxMin:
-        """Return the family on the span of orthonormal columns."""
-        self._small = FantopeMaxMin(restrict_rows(self._terms, basis), self._box.rank, self._offsets)
-        return self._small
-
-    def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
-        """Map a matrix on the subspace to the full space, ``V Z V'``."""
-        return (lift_to_interior(basis, matrix, self._box.rank),)
-
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Set multipliers of the wrong sign to zero."""
-        return np.maximum(y, 0.0)
-
-    def expansion(
-        self, y: FloatArray, basis: FloatArray, matrix: FloatArray
-    ) -> tuple[float, float, FloatArray]:
-        """Return the value, the upper bound and the leading eigenvectors of ``A*y``."""
-        u = self.multipliers(y)
-        u = u / u.sum()
-        attained = float(np.min(self._small.values((matrix,))))
-        lam, vec = leading_pairs(self._terms.adjoint(u), self.r + GUARD_DIRECTIONS)
-        return attained, float(np.sum(lam[-self.r :])) - float(self._offsets @ u), vec
-
-
 # --- Column generation
 
 #: Rounds of column generation after a solve.
@@ -288,22 +258,9 @@ REFINE_ROUNDS = 12
 MIX = 0.5
 
 
-@dataclass(frozen=True)
-class PricingOracle:
-    """Pricing oracle of column generation.
-
-    ``means`` and ``scatters`` evaluate numerator and denominator rows at a matrix. ``price`` takes weights of
-    both, each of sum one, and a lower bound of the ratio, and returns the smallest ratio that the weights
-    exclude and the matrix that comes closest to it.
-    """
-
-    means: Callable[[FloatArray], FloatArray]
-    scatters: Callable[[FloatArray], FloatArray]
-    price: Callable[[FloatArray, FloatArray, float], tuple[float, FloatArray]]
-
-
 def generate_columns(
-    oracle: PricingOracle,
+    terms: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    price: Callable[[FloatArray, FloatArray, float], tuple[float, FloatArray]],
     matrices: Sequence[FloatArray],
     weights: Sequence[tuple[FloatArray, FloatArray]],
     rounds: int,
@@ -311,42 +268,42 @@ def generate_columns(
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray]] | None:
     """Improve points and weights by column generation; None if the weights give no finite bound.
 
-    ``weights`` are pairs of weights of the numerator and denominator rows. Iterations stop after ``rounds``
-    or when both bounds agree to ``tol``, relative to the upper one. Returns the best convex combination and
-    the best weights.
+    ``terms`` evaluates the numerator and denominator rows at a matrix. ``price`` takes weights of both, each
+    of sum one, and a lower bound of the ratio, and returns the smallest ratio that the weights exclude and
+    the matrix that comes closest to it. ``weights`` are pairs of weights of the numerator and denominator
+    rows. Iterations stop after ``rounds`` or when both bounds agree to ``tol``, relative to the upper one.
+    Returns the best convex combination and the best weights.
     """
     columns = list(matrices)
-    means = [oracle.means(z) for z in columns]
-    scatters = [oracle.scatters(z) for z in columns]
-    attained = [np.min(a) / np.max(b) for a, b in zip(means, scatters, strict=True) if np.max(b) > 0.0]
-    near = max(0.0, *attained) if attained else 0.0
-    best, bound = None, np.inf
-    for u, w in weights:
-        unit = unit_weights(u, w)
+    values = [terms(z) for z in columns]
+    best: tuple[FloatArray, FloatArray] | None = None
+    bound = np.inf
+
+    def price_column(unit: tuple[FloatArray, FloatArray], near: float) -> None:
+        nonlocal best, bound
+        value, matrix = price(*unit, near)
+        columns.append(matrix)
+        values.append(terms(matrix))
+        if value < bound:
+            best, bound = unit, value
+
+    attained = max([0.0, *(np.min(a) / np.max(b) for a, b in values if np.max(b) > 0.0)])
+    for pair in weights:
+        unit = unit_weights(*pair)
         if unit is not None:
-            value, matrix = oracle.price(*unit, near)
-            columns.append(matrix)
-            means.append(oracle.means(matrix))
-            scatters.append(oracle.scatters(matrix))
-            if value < bound:
-                best, bound = unit, value
-    if best is None or not np.isfinite(bound) or bound <= 0.0:
+            price_column(unit, attained)
+    if best is None or not 0.0 < bound < np.inf:
         return None
     mixture = None
     for _ in range(rounds):
-        master = _master(np.array(means).T, np.array(scatters).T, bound)
+        master = _master(values, bound)
         if master is None:
             break
-        ratio, mixture, unit = master
-        if unit is None or bound - ratio <= tol * bound:
+        attained, mixture, unit = master
+        if unit is None or bound - attained <= tol * bound:
             break
         u, w = (MIX * old + (1.0 - MIX) * new for old, new in zip(best, unit, strict=True))
-        value, matrix = oracle.price(u, w, ratio)
-        columns.append(matrix)
-        means.append(oracle.means(matrix))
-        scatters.append(oracle.scatters(matrix))
-        if value < bound:
-            best, bound = (u, w), value
+        price_column((u, w), attained)
     if mixture is None:
         return None
     total = sum(share * z for share, z in zip(mixture, columns, strict=False))
@@ -362,11 +319,12 @@ def unit_weights(u: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray] 
 
 
 def _master(
-    means: FloatArray, scatters: FloatArray, scale: float
+    values: Sequence[tuple[FloatArray, FloatArray]], scale: float
 ) -> tuple[float, FloatArray, tuple[FloatArray, FloatArray] | None] | None:
     """Solve the master problem: the best ratio over the hull, the convex combination, and its weights."""
     from scipy.optimize import linprog  # slow to import
 
+    means, scatters = (np.array(part).T for part in zip(*values, strict=True))
     unit = float(np.max(scatters))
     if not unit > 0.0:
         return None

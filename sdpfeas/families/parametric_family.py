@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import cached_property
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike
 from sdpfeas.cards.finder import PROBLEMS, dropin_file, is_path, load_class
 from sdpfeas.cards.options import NoOptions, parse_options
 from sdpfeas.errors import CardError, ProblemError
-from sdpfeas.families.subspace_restriction import SubspaceRestriction
 from sdpfeas.families.threshold_bounds import EXACT, Bound, Root, certificate_root, prove_lower, prove_upper
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
@@ -36,6 +35,9 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.rows import Combined, Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import finite_number, float_array
+
+if TYPE_CHECKING:
+    from sdpfeas.families.subspace_restriction import SubspaceRestriction
 
 
 class Family(ABC):

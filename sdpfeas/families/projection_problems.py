@@ -19,7 +19,8 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.families.class_scatter import RANK_TOLERANCE, ClassScatter, shrinkage_share
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.families.parametric_family import Family
-from sdpfeas.families.wlda import NamedData, distinct_names
+from sdpfeas.families.wlda import NamedData
+from sdpfeas.families.worst_case_ratio import distinct_names
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows import PairwiseDifference, Rows
 

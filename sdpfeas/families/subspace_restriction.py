@@ -11,11 +11,12 @@ runs the iteration).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 
 import numpy as np
 
+from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -43,41 +44,72 @@ INTERIOR_SHARE, INTERIOR_SHARE_SQUARED = 1e-12, 1e-15
 RESTART_EIGENVALUE = 1e-4
 
 
-class SubspaceRestriction(ABC):
+class FantopeFamily(ParametricFamily):
+    """Family over a matrix in the Fantope ``_box``, which can be restricted to subspaces."""
+
+    _box: SpectralBox
+
+    @abstractmethod
+    def _restricted(self, basis: FloatArray) -> FantopeFamily:
+        """Return the family on the span of orthonormal columns."""
+
+    @abstractmethod
+    def _initial_directions(self) -> FloatArray:
+        """Return columns that span the initial subspace: more than the rank."""
+
+    def _complete(self, z: FloatArray) -> Point:
+        """Complete a matrix to a point of the family; by default there is nothing else."""
+        return (z,)
+
+    @abstractmethod
+    def _expansion(
+        self, y: FloatArray, basis: FloatArray, z: FloatArray, attained: float
+    ) -> tuple[float, FloatArray]:
+        """Return an estimate of the upper bound, and directions for the subspace.
+
+        ``y`` are multipliers of the family, and ``z`` is a matrix in the coordinates of ``basis`` with the
+        value ``attained``. The directions are orthonormal columns in which the multipliers violate dual
+        feasibility.
+        """
+
+
+class SubspaceRestriction:
     """Restriction of a family to subspaces, one at a time.
 
-    ``r`` is the rank of optimal points, the trace of the Fantope ``box``. ``basis`` holds the subspace at
+    ``r`` is the rank of optimal points, the trace of the Fantope. ``basis`` holds the subspace at
     which the last search ended, as a warm start for the next one.
     """
 
     basis: FloatArray | None = None
 
-    def __init__(self, box: SpectralBox) -> None:
-        self._box, self.r = box, round(box.rank)
+    def __init__(self, family: FantopeFamily) -> None:
+        self._family = self._small = family
+        self._box, self.r = family._box, round(family._box.rank)
+        self._of_program = True
 
     @staticmethod
     def pays(box: SpectralBox) -> bool:
         """Whether a Fantope has so many dimensions that subspaces save time."""
         return box.n >= max(MIN_DIMENSION, MIN_DIMENSION_PER_RANK * box.rank)
 
-    @abstractmethod
     def initial_basis(self) -> FloatArray:
-        """Return the initial subspace: more than r orthonormal columns."""
+        """Return the initial subspace."""
+        return orthonormalise(self._family._initial_directions())
 
-    @abstractmethod
     def program(self, basis: FloatArray) -> ConicProgram:
         """Return the conic program of the family on the span of orthonormal columns."""
+        self._small, self._of_program = self._family._restricted(basis), True
+        program = self._small.conic_program()
+        assert program is not None
+        return program
 
-    @abstractmethod
     def problem_at(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
         """Return the problem of the family at ``delta`` on the span of orthonormal columns.
 
         The methods below refer to the last program or problem returned.
         """
-
-    def small_box(self, side: int) -> SpectralBox:
-        """Return the Fantope of the subspaces with ``side`` dimensions."""
-        return SpectralBox(side, trace=self._box.trace)
+        self._small, self._of_program = self._family._restricted(basis), False
+        return self._small.at(delta)
 
     def matrix(self, point: Point) -> FloatArray:
         """Return the matrix of a point of the last program, in the coordinates of its basis.
@@ -85,25 +117,23 @@ class SubspaceRestriction(ABC):
         It is projected onto the small Fantope: an error of the trace would grow with the dimension when
         lifted.
         """
-        return self.small_box(point[0].shape[0]).project(symmetrize(point[0]))
+        z = (self._small.program_point(point) if self._of_program else point)[0]
+        return SpectralBox(z.shape[0], trace=self._box.trace).project(symmetrize(z))
 
-    @abstractmethod
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
         """Return the point of the family with a matrix on the subspace."""
+        return self._family._complete(lift_to_interior(basis, matrix, self._box.rank))
 
-    @abstractmethod
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Map multipliers of the last program to multipliers of the family."""
+        return self._small.program_multipliers(y) if self._of_program else y
 
-    @abstractmethod
     def expansion(
         self, y: FloatArray, basis: FloatArray, matrix: FloatArray
     ) -> tuple[float, float, FloatArray]:
-        """Return the value of the matrix, an estimate of the upper bound, and directions for the subspace.
-
-        ``y`` are multipliers of the last program and ``matrix`` is its solution in the coordinates of
-        ``basis``. The directions are orthonormal columns in which the multipliers violate dual feasibility.
-        """
+        """Return the value of the matrix, an estimate of the upper bound, and directions for the subspace."""
+        attained = self._small.estimate_delta(self._small._complete(matrix))
+        return attained, *self._family._expansion(self.multipliers(y), basis, matrix, attained)
 
     def expanded(self, basis: FloatArray, matrix: FloatArray, directions: FloatArray) -> FloatArray:
         """Return the basis extended by directions.

@@ -313,21 +313,19 @@ def test_auto_hands_an_objective_on() -> None:
 
 def test_balanced_weights_rule_out_more_than_equal_ones() -> None:
     family = blobs(6, 30)
-    u, w, near = balanced_weights(WorstCaseRatio(family._box, family._pairs, family._scatters))
+    u, w, near = balanced_weights(family)
     for weights in (u, w):
         assert weights.min() > 0.0
         assert np.isclose(weights.sum(), 1.0)
     equal = np.full(u.size, 1.0 / u.size), np.full(w.size, 1.0 / w.size)
-    best, plain = (family._ratio.price(*pair, 0.0)[0] for pair in ((u, w), equal))
+    best, plain = (family._price(*pair, 0.0)[0] for pair in ((u, w), equal))
     assert best < 0.8 * plain
     assert near == pytest.approx(best, rel=0.2)
 
 
 def test_balanced_weights_stay_equal_where_nothing_scatters() -> None:
-    pairs = PairwiseDifference(np.eye(3))
-    u, w, near = balanced_weights(
-        WorstCaseRatio(sf.SpectralBox(3, trace=1.0), pairs, LowRank(np.zeros((2, 3))))
-    )
+    box, scatters = sf.SpectralBox(3, trace=1.0), LowRank(np.zeros((2, 3)))
+    u, w, near = balanced_weights(WorstCaseRatio(box, np.eye(3), scatters, [np.arange(3)]))
     assert np.allclose(u, 1.0 / 3.0)
     assert np.allclose(w, 0.5)
     assert near == 0.0

@@ -57,9 +57,9 @@ def test_rows_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     extended = ActiveRows.extended
 
     def watched(self: ActiveRows, point, y, gap):  # type: ignore[no-untyped-def]
-        violated.append(float(np.min(self._groups[0].slack(point))))
+        violated.append(float(np.min(self.groups[0].slack(point))))
         found = extended(self, point, y, gap)
-        sizes.append(self._groups[0].active.size)
+        sizes.append(self.groups[0].active.size)
         return found
 
     monkeypatch.setattr(ActiveRows, "extended", watched)
