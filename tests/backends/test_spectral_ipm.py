@@ -12,7 +12,7 @@ from iterations import iterate_once
 import sdpfeas as sf
 from sdpfeas.backends.base import SPECTRAL_SETS
 from sdpfeas.backends.ipm import interior_point
-from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_STEPS, predictor_corrector
+from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_BOUNDARY_SHARE, predictor_corrector
 from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations
 from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
 from sdpfeas.backends.ipm.structured_cones import NesterovToddCone, central_path_pair, central_path_spectrum
@@ -340,7 +340,7 @@ def fail_at(monkeypatch, aggressive: bool, step: int) -> None:
         made(self, problem, cost, scale, start, **named)
 
     def remember_steps(embedding, *rest, **named):
-        embedding.fails = embedding.fails or (aggressive and CONSERVATIVE_STEPS not in rest)
+        embedding.fails = embedding.fails or (aggressive and CONSERVATIVE_BOUNDARY_SHARE not in rest)
         return run(embedding, *rest, **named)
 
     def stumble(self):

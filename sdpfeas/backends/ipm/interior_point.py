@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import RowPricing
 from sdpfeas.problem.problem import Point
+
+#: The centring parameter is one minus the length of the predictor's step, to this power: three is usual, two
+#: takes one iteration less where the second-order term is accurate.
+CENTRING_POWER = 2
 
 #: Centring parameter where the predictor allows a step of at most this length.
 SHORT_PREDICTOR_STEP, SHORT_PREDICTOR_CENTRING = 0.1, 0.9
@@ -49,26 +53,8 @@ MERIT_STALL_ITERATIONS = 6
 RETRY_MU_SHARE = 0.1
 
 
-@dataclass(frozen=True)
-class StepRule:
-    """Step length and centring.
-
-    A step goes at most ``boundary_share`` of the way to the boundary of the cones. The centring parameter is
-    ``(1 - affine step length) ** centring_power``, except after a very short affine step.
-    """
-
-    boundary_share: float
-    centring_power: int
-
-    def centring(self, affine: float) -> float:
-        """Return the centring parameter sigma for the length of the affine step."""
-        if affine <= SHORT_PREDICTOR_STEP:
-            return SHORT_PREDICTOR_CENTRING
-        return float((1.0 - affine) ** self.centring_power)
-
-
-#: A power of three is usual; two takes one iteration less where the second-order term is accurate.
-AGGRESSIVE_STEPS, CONSERVATIVE_STEPS = StepRule(0.98, 2), StepRule(0.9, 3)
+#: Share of the way to the boundary of the cones that a step goes at most; shorter ones keep better centred.
+BOUNDARY_SHARE, CONSERVATIVE_BOUNDARY_SHARE = 0.98, 0.9
 
 
 def predictor_corrector(
@@ -76,20 +62,23 @@ def predictor_corrector(
     goal: Goal,
     deadline: Deadline,
     max_iterations: int,
-    steps: StepRule = AGGRESSIVE_STEPS,
+    boundary_share: float = BOUNDARY_SHARE,
 ) -> Claim:
     """Run interior-point iterations from the iterate of ``system`` until a test of ``goal`` holds."""
     stop, message, short_steps = None, "", 0
     while stop is None:
         try:
-            # 1. Stopping tests and offers at the iterate; row generation may replace the system.
-            found = Stop.TIME_LIMIT if deadline.expired else goal.test(system)
-            if isinstance(found, NewtonSystem):
-                system, found = found, None
-            if found is None and system.iteration >= max_iterations:
-                found = Stop.ITERATION_LIMIT
-            if found is not None:
-                stop = found
+            # 1. Limits, stopping tests and offers at the iterate; row generation may replace the system.
+            if not system.valid:
+                stop = Stop.NUMERICAL
+            elif deadline.expired:
+                stop = Stop.TIME_LIMIT
+            else:
+                found = goal.test(system)
+                system, stop = (found, None) if isinstance(found, NewtonSystem) else (system, found)
+            if stop is None and system.iteration >= max_iterations:
+                stop = Stop.ITERATION_LIMIT
+            if stop is not None:
                 break
             # 2. Scaling of the cones, Schur complement of the normal equations, factorisation.
             system.factorise()
@@ -100,21 +89,22 @@ def predictor_corrector(
                 stop = Stop.CALLBACK
                 break
             # 4. Corrector: centring, and the second-order term of the predictor.
-            system.corrector(steps.centring(affine))
+            sigma = (
+                (1.0 - affine) ** CENTRING_POWER
+                if affine > SHORT_PREDICTOR_STEP
+                else SHORT_PREDICTOR_CENTRING
+            )
+            system.corrector(sigma)
             # 5. Step length: a share of the way to the boundary of the cones.
-            length = min(1.0, steps.boundary_share * system.max_step())
+            length = min(1.0, boundary_share * system.max_step())
             # 6. Update: the new iterate, its residuals, objective values and mu.
             system.move(length)
+            short_steps = short_steps + 1 if system.step_length < STALL_STEP_LENGTH else 0
+            stop = Stop.STALLED if short_steps == STALL_STEPS else None
         except np.linalg.LinAlgError:
             stop = Stop.NUMERICAL
         except OutOfTime as error:
             stop, message = Stop.TIME_LIMIT, str(error)
-        else:
-            short_steps = short_steps + 1 if system.step_length < STALL_STEP_LENGTH else 0
-            if not system.valid:
-                stop = Stop.NUMERICAL
-            elif short_steps == STALL_STEPS:
-                stop = Stop.STALLED
     info: dict[str, Any] = {key: float(getattr(system, key)) for key in ("tau", "kappa", "mu")}
     if stop in (Stop.STALLED, Stop.NUMERICAL) and system.no_interior:
         info["no_interior"], message = True, f"{stop}: no strictly feasible point in sight"
@@ -333,10 +323,12 @@ class FeasibilityGoal(Goal):
 
 
 def search(
-    system: NewtonSystem, inquiry: Inquiry, max_iterations: int, steps: StepRule = AGGRESSIVE_STEPS
+    system: NewtonSystem, inquiry: Inquiry, max_iterations: int, boundary_share: float = BOUNDARY_SHARE
 ) -> Claim:
     """Iterate until a point or a certificate is proved, or the method stalls."""
-    return predictor_corrector(system, FeasibilityGoal(inquiry), inquiry.deadline, max_iterations, steps)
+    return predictor_corrector(
+        system, FeasibilityGoal(inquiry), inquiry.deadline, max_iterations, boundary_share
+    )
 
 
 # --- Objectives

@@ -13,20 +13,18 @@ determine where on the central path the method starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.dispatch import reduction_for
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_STEPS, optimise, search
+from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_BOUNDARY_SHARE, optimise, search
 from sdpfeas.backends.ipm.iteration_cost import (
     dual_form_flops,
-    newton_flops,
     primal_form_flops,
     rows_are_entries,
-    structured_flops,
 )
 from sdpfeas.backends.ipm.primal_dual_forms import DualForm, PrimalForm, ProblemForm
 from sdpfeas.backends.ipm.sparse_system import SparseSystem
@@ -45,12 +43,6 @@ __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 #: With a listener, the gap is closed to this share of the tolerance: where large terms
 #: cancel, that much of the accuracy of a point is lost in a proved bound.
 LISTENER_GAP_SHARE = 1e-3
-
-#: With an objective: relative gap over sparse rows below which structured rows are not tried.
-SPARSE_GAP_ACCEPTED = 1e-6
-
-#: Structured rows are tried after sparse ones if an iteration costs at most this many times as much.
-RETRY_COST_FACTOR = 5.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ class SpectralIpm(FeasibilityBackend):
         # Rounding errors grew too large before anything was proved; shorter steps keep better centred.
         before = claim.iterations or 0
         system = StructuredSystem(problem, residual_tolerance=options.residual, iteration=before)
-        return search(system, inquiry, before + options.max_iterations, CONSERVATIVE_STEPS)
+        return search(system, inquiry, before + options.max_iterations, CONSERVATIVE_BOUNDARY_SHARE)
 
     def _maximise_margin(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Maximise the margin of the rows, so that the result also decides neighbouring problems."""
@@ -133,63 +125,50 @@ class SpectralIpm(FeasibilityBackend):
         if form is None:
             return Claim(stop=Stop.UNSUPPORTED, raw_status="the rows have no margin in common")
         inquiry = inquiry.through(form)
-        program = ConicProgram(form.problem, form.objective)
         start = form.start(inquiry.start.point, inquiry.start.certificate)
-        claim = Claim()
-        for begin in [None] if start is None else [start, None]:
-            claim = self._optimise_structured(replace(program, start=begin), inquiry, claim.iterations or 0)
-            if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
-                break
-        return claim.back(form)
+        program = ConicProgram(form.problem, form.objective, start=start)
+        return self._optimise_structured(program, inquiry).back(form)
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
-        reduction = _reduction(program.problem, _is_sparse(program))
+        sparse = program.scale is None and program.pricing is None and rows_are_entries(program.problem)
+        reduction = _reduction(program.problem, sparse)
+        if reduction is not None:
+            program, inquiry = program.through(reduction), inquiry.through(reduction)
         with np.errstate(all="ignore"):
-            if reduction is None:
-                return self._optimise(program, inquiry)
-            claim = self._optimise(program.through(reduction), inquiry.through(reduction))
-        return claim.back(reduction)
+            if sparse:
+                system = SparseSystem(_cheaper_form(program.problem, program.objective))
+                claim = optimise(system, inquiry, self._gap(inquiry), self.options.max_iterations)
+            else:
+                claim = self._optimise_structured(program, inquiry)
+        return claim if reduction is None else claim.back(reduction)
 
-    def _optimise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
-        """Maximise the objective of a reduced program."""
-        claim, options = Claim(), self.options
-        if _is_sparse(program):
-            system = SparseSystem(_cheaper_form(program.problem, program.objective))
-            gap = options.gap * (LISTENER_GAP_SHARE if inquiry.has_listener else 1.0)
-            claim = optimise(system, inquiry, gap, options.max_iterations)
-            final = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
-            accurate = claim.info["gap"] < SPARSE_GAP_ACCEPTED
-            on_ray = claim.info["kappa"] > claim.info["tau"]
-            if claim.stop in final or accurate or on_ray or not _retry_is_cheap(program.problem):
-                return claim
-        # On badly scaled data a warm start may end short of the accuracy that the listener waits for; a cold
-        # start is tried then.
+    def _optimise_structured(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
+        """Maximise over structured rows.
+
+        On badly scaled data a warm start may fail, or end short of the accuracy that the listener waits for.
+        A cold start is tried then.
+        """
+        cost, claim = tuple(-c for c in program.objective), Claim()
         for start in [None] if program.start is None else [program.start, None]:
-            program = program if program.pricing is None else program.pricing.program
-            claim = self._optimise_structured(replace(program, start=start), inquiry, claim.iterations or 0)
+            now = program if program.pricing is None else program.pricing.program
+            before = claim.iterations or 0
+            try:
+                system = StructuredSystem(now.problem, cost, now.scale, start, iteration=before)
+            except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+                # A warm start on data of extreme scale may fail in any of these ways.
+                claim = Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from")
+                continue
+            most = before + self.options.max_iterations
+            claim = optimise(system, inquiry, self._gap(inquiry), most, now.pricing)
             accurate = claim.stop is Stop.FINISHED and not inquiry.has_listener
             if accurate or claim.stop in (Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT):
                 break
         return claim
 
-    def _optimise_structured(self, program: ConicProgram, inquiry: Inquiry, before: int) -> Claim:
-        """Maximise over structured rows, after some iterations of another run."""
-        options, cost = self.options, tuple(-c for c in program.objective)
-        try:
-            system = StructuredSystem(program.problem, cost, program.scale, program.start, iteration=before)
-        except (np.linalg.LinAlgError, ArithmeticError, ValueError):
-            # A warm start on data of extreme scale may fail in any of these ways.
-            return Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from", iterations=before)
-        if not system.valid:
-            return Claim(stop=Stop.NUMERICAL, raw_status="the start overflows", iterations=before)
-        gap = options.gap * (LISTENER_GAP_SHARE if inquiry.has_listener else 1.0)
-        return optimise(system, inquiry, gap, before + options.max_iterations, program.pricing)
-
-
-def _is_sparse(program: ConicProgram) -> bool:
-    """Whether a program goes to the sparse system first."""
-    return program.scale is None and program.pricing is None and rows_are_entries(program.problem)
+    def _gap(self, inquiry: Inquiry) -> float:
+        """Return the relative gap at which to stop."""
+        return self.options.gap * (LISTENER_GAP_SHARE if inquiry.has_listener else 1.0)
 
 
 def _reduction(problem: FeasibilityProblem, sparse: bool) -> Reduction | None:
@@ -211,14 +190,3 @@ def _cheaper_form(problem: FeasibilityProblem, objective: Point | None = None) -
 def dual_form_is_cheaper(problem: FeasibilityProblem) -> bool:
     """Whether an iteration in dual form takes fewer floating-point operations than one in primal form."""
     return dual_form_flops(problem) < primal_form_flops(problem)
-
-
-def _has_second_order(problem: FeasibilityProblem) -> bool:
-    return any(isinstance(block, SecondOrder) for block in problem.sets)
-
-
-def _retry_is_cheap(problem: FeasibilityProblem) -> bool:
-    """Whether an iteration of the structured method costs little more than one of the sparse method."""
-    if problem.lmis or _has_second_order(problem):
-        return False
-    return structured_flops(problem) <= RETRY_COST_FACTOR * newton_flops(problem)
