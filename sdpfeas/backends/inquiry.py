@@ -33,7 +33,7 @@ from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
 from sdpfeas.verifier.outcome import Proof, Tolerances
 from sdpfeas.verifier.proof_attempts import CertificateAttempt, PointAttempt, ProofAttempt, proof_modes
 from sdpfeas.verifier.results import Check, with_excluded_radius
-from sdpfeas.verifier.verifier import ChainAttempt, check_rational, judge, malformed
+from sdpfeas.verifier.verifier import check_chain, check_rational, judge, malformed
 
 #: Goal of a solve: any evidence that can be proved, or the largest margin together with its duality gap.
 Wanted = Literal["proof", "margin"]
@@ -397,8 +397,7 @@ class _ProofAttempts:
 
     def replay(self, chain: Chain, point: Point | None) -> None:
         """Verify a facial reduction certificate, with the point on its last face if there is one."""
-        attempt = ChainAttempt(self.problem, chain, self.reading, point, True, Tolerances())
-        self._prove(attempt.check)
+        self._prove(lambda: check_chain(self.problem, chain, self.reading, point))
 
     def check_rational(self, given: Any) -> None:
         """Verify a point or multipliers in fractions."""

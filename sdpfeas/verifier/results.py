@@ -36,79 +36,13 @@ if TYPE_CHECKING:
 NOTED_RADIUS = 1e3
 
 
-@dataclass(frozen=True)
-class Check:
-    """The outcome of verifying a claim.
-
-    Attributes
-    ----------
-    problem : FeasibilityProblem
-        The problem that the claim is about.
-    verdict : Verdict
-        What is proved.
-    proof : Proof or None
-        The kind of proof; None if undecided.
-    margin : float or None
-        Margin relative to the size of the data: for a point the least slack of an inequality row (1 if there
-        is none), for a certificate the difference of its two sides.
-    reason : str
-        What was proved, or why nothing was.
-    repairs : tuple of str
-        Changes that the verifier made to the claim before it held.
-    point, certificate : optional
-        The evidence that was verified, repairs included.
-    rational : optional
-        The evidence as fractions (object arrays) after an exact proof; ``point`` or ``certificate`` is then
-        the nearest in floating point.
-    chain : Chain, optional
-        The facial reduction certificate, if the verdict rests on one.
-    reading : Reading
-        Which numbers the verdict is about; see ``docs/verdicts.md``.
-    malformed : str
-        What is wrong with the shape of the claim, if it could not be verified for that reason; else empty.
-    excluded_radius : float
-        If undecided: no feasible point has a norm up to this, by a rigorous proof; 0.0 if nothing is proved.
-        The norm is the largest Frobenius norm of a block in an unbounded set.
-    radius : float or None
-        If feasible: a proven bound of the Frobenius distance from ``point`` to an exact solution; 0.0 if the
-        point is one. None without such a bound: for a numeric verdict, or a rigorous proof on a face.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import sdpfeas as sf
-    >>> builder = sf.ProblemBuilder()
-    >>> builder.block("X", sf.PSD(2))
-    >>> builder.row("trace", {"X": np.eye(2)}, equal=1)
-    >>> check = sf.verify(builder.build(), sf.Claim(point=(np.eye(2) / 2,)), rigorous=True)
-    >>> print(check.verdict, check.proof)
-    feasible rigorous
-    """
-
-    problem: FeasibilityProblem
-    verdict: Verdict
-    proof: Proof | None
-    margin: float | None
-    reason: str
-    repairs: tuple[str, ...] = ()
-    point: Point | None = None
-    certificate: FloatArray | None = None
-    rational: Any = None
-    chain: Chain | None = None
-    reading: Reading = Reading.STORED
-    malformed: str = ""
-    excluded_radius: float = 0.0
-    radius: float | None = None
+class Answer:
+    """What a :class:`Check` and a :class:`Result` both offer: which constraints contradict each other."""
 
     @property
-    def bound(self) -> Any:
-        """The bound of the variables that the problem states, as the user gave it; else None."""
-        return None if self.problem.bound is None else self.problem.bound.value
-
-    @cached_property
     def _analysis(self) -> Any:
-        # It solves parts of the problem. The drivers are above this package, so they are imported by name.
-        return import_module("sdpfeas.drivers.infeasibility").ProblemAnalysis(self)
+        """Conflicts and relaxations of the problem, computed when they are first needed."""
+        raise NotImplementedError
 
     def conflict(
         self, *, prune: bool = False, sets: bool = False, time_limit: float | None = None
@@ -194,6 +128,88 @@ class Check:
         """
         return list(self._analysis.loosen(limit, tol, time_limit))
 
+    def __bool__(self) -> bool:
+        """Raise TruthError: neither a check nor a result is true or false."""
+        name = "result" if isinstance(self, Result) else "check"
+        raise TruthError(
+            f"a {name} is not true or false: compare {name}.verdict, as in verdict == 'feasible'"
+        )
+
+
+@dataclass(frozen=True)
+class Check(Answer):
+    """The outcome of verifying a claim.
+
+    Attributes
+    ----------
+    problem : FeasibilityProblem
+        The problem that the claim is about.
+    verdict : Verdict
+        What is proved.
+    proof : Proof or None
+        The kind of proof; None if undecided.
+    margin : float or None
+        Margin relative to the size of the data: for a point the least slack of an inequality row (1 if there
+        is none), for a certificate the difference of its two sides.
+    reason : str
+        What was proved, or why nothing was.
+    repairs : tuple of str
+        Changes that the verifier made to the claim before it held.
+    point, certificate : optional
+        The evidence that was verified, repairs included.
+    rational : optional
+        The evidence as fractions (object arrays) after an exact proof; ``point`` or ``certificate`` is then
+        the nearest in floating point.
+    chain : Chain, optional
+        The facial reduction certificate, if the verdict rests on one.
+    reading : Reading
+        Which numbers the verdict is about; see ``docs/verdicts.md``.
+    malformed : str
+        What is wrong with the shape of the claim, if it could not be verified for that reason; else empty.
+    excluded_radius : float
+        If undecided: no feasible point has a norm up to this, by a rigorous proof; 0.0 if nothing is proved.
+        The norm is the largest Frobenius norm of a block in an unbounded set.
+    radius : float or None
+        If feasible: a proven bound of the Frobenius distance from ``point`` to an exact solution; 0.0 if the
+        point is one. None without such a bound: for a numeric verdict, or a rigorous proof on a face.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> builder = sf.ProblemBuilder()
+    >>> builder.block("X", sf.PSD(2))
+    >>> builder.row("trace", {"X": np.eye(2)}, equal=1)
+    >>> check = sf.verify(builder.build(), sf.Claim(point=(np.eye(2) / 2,)), rigorous=True)
+    >>> print(check.verdict, check.proof)
+    feasible rigorous
+    """
+
+    problem: FeasibilityProblem
+    verdict: Verdict
+    proof: Proof | None
+    margin: float | None
+    reason: str
+    repairs: tuple[str, ...] = ()
+    point: Point | None = None
+    certificate: FloatArray | None = None
+    rational: Any = None
+    chain: Chain | None = None
+    reading: Reading = Reading.STORED
+    malformed: str = ""
+    excluded_radius: float = 0.0
+    radius: float | None = None
+
+    @property
+    def bound(self) -> Any:
+        """The bound of the variables that the problem states, as the user gave it; else None."""
+        return None if self.problem.bound is None else self.problem.bound.value
+
+    @cached_property
+    def _analysis(self) -> Any:
+        # It solves parts of the problem. The drivers are above this package, so they are imported by name.
+        return import_module("sdpfeas.drivers.infeasibility").ProblemAnalysis(self)
+
     def explain(self, *, prune: bool = False, limit: int = 10, time_limit: float | None = None) -> str:
         """Explain the verdict in words: what was proved and by what margin.
 
@@ -220,10 +236,6 @@ class Check:
         found = self.conflict(prune=prune, sets=True, time_limit=time_limit)
         return "\n".join(lines + describe_conflict(self.problem, found, limit))
 
-    def __bool__(self) -> bool:
-        """Raise TruthError: a check is neither true nor false."""
-        raise TruthError("a check is not true or false: compare check.verdict, as in verdict == 'feasible'")
-
     def __repr__(self) -> str:
         """Verdict, proof and margin in one line."""
         return f"Check: {headline(self)}"
@@ -234,7 +246,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Answer):
     """The answer to a problem: a verdict with its evidence, and how the backend found it.
 
     Attributes
@@ -274,6 +286,10 @@ class Result:
     wall_time: float
     solve_time: float
     overshoot: float = 0.0
+
+    @property
+    def _analysis(self) -> Any:
+        return self.check._analysis
 
     def certify(self) -> Evidence:
         """Return exact evidence for the verdict, which ``sdpcheck.py`` checks alone; see :func:`certify`."""
@@ -370,33 +386,6 @@ class Result:
         tail = f"{self.backend}: {self.stop}{steps}, {self.wall_time:.3g} s{status}"
         return self.check.explain(prune=prune, limit=limit, time_limit=time_limit) + "\n" + tail
 
-    def conflict(
-        self, *, prune: bool = False, sets: bool = False, time_limit: float | None = None
-    ) -> list[Conflict]:
-        """Constraints that contradict each other, largest weight first; see :meth:`Check.conflict`."""
-        return self.check.conflict(prune=prune, sets=sets, time_limit=time_limit)
-
-    def conflicts(self, limit: int = 5, *, time_limit: float | None = None) -> list[list[Conflict]]:
-        """Several minimal conflicts; see :meth:`Check.conflicts`."""
-        return self.check.conflicts(limit, time_limit=time_limit)
-
-    def relax(
-        self,
-        weights: Mapping[Any, float] | None = None,
-        only: Iterable[Any] | None = None,
-        *,
-        tol: float = 1e-6,
-        time_limit: float | None = None,
-    ) -> Relaxation:
-        """Bracket the least loosenings that make the problem feasible; see :meth:`Check.relax`."""
-        return self.check.relax(weights, only, tol=tol, time_limit=time_limit)
-
-    def loosen(
-        self, *, limit: int = 5, tol: float = 1e-3, time_limit: float | None = None
-    ) -> list[Relaxation]:
-        """Bracket the least loosening of each conflicting constraint alone; see :meth:`Check.loosen`."""
-        return self.check.loosen(limit=limit, tol=tol, time_limit=time_limit)
-
     def __getitem__(self, block: str | int) -> FloatArray:
         """The part of the point in one block, by the block's name or its index."""
         if self.point is None:
@@ -418,10 +407,6 @@ class Result:
         rows, own = self.problem.split(self.certificate)
         place = find_row(self.problem, row)
         return float(rows[place]) if place < rows.size else own[place - rows.size]
-
-    def __bool__(self) -> bool:
-        """Raise TruthError: a result is neither true nor false."""
-        raise TruthError("a result is not true or false: compare result.verdict, as in verdict == 'feasible'")
 
     def __repr__(self) -> str:
         """Verdict, proof, margin, backend and time in one line."""

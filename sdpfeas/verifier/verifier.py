@@ -2,7 +2,7 @@
 
 :func:`verify` checks a claim with one kind of proof, :func:`decide` with the strongest kind that succeeds.
 The evidence of a claim is a point, dual multipliers or a facial reduction certificate; each is a proof
-attempt (:mod:`sdpfeas.verifier.proof_attempts`, :class:`ChainAttempt`). A verdict is granted if exactly one
+attempt (:mod:`sdpfeas.verifier.proof_attempts`, :func:`check_chain`). A verdict is granted if exactly one
 attempt succeeds.
 """
 
@@ -140,136 +140,100 @@ READING_NOTE = {
 }
 
 
-class ChainAttempt:
-    """A facial reduction certificate, with a point on its last face if the claim holds one.
+def undecided(problem: FeasibilityProblem, reason: str, reading: Reading = Reading.STORED) -> Check:
+    """Return the check of a claim that proves nothing."""
+    return Check(problem, Verdict.UNDECIDED, None, None, reason, reading=reading)
 
-    ``reading`` is the reading that was asked for: a chain about the other one proves nothing. ``repair``
-    allows small changes of the point.
+
+def check_chain(
+    problem: FeasibilityProblem,
+    chain: Chain,
+    reading: Reading,
+    point: Point | None = None,
+    *,
+    exact: bool = False,
+    repair: bool = True,
+    tolerances: Tolerances | None = None,
+) -> Check:
+    """Verify a facial reduction certificate in exact arithmetic, with a point on its last face if it has one.
+
+    ``reading`` is the reading that was asked for: a chain about the other one proves nothing. Unless
+    ``exact``, the point may also have a rigorous proof; ``repair`` allows small changes of it.
     """
+    if not isinstance(chain, Chain):
+        raise ClaimError(f"a chain must be a Chain, got {type(chain).__name__}")
+    for k, step in enumerate(chain.steps):
+        if step.shape != (problem.multiplier_count,):
+            what = f"{problem.m} rows" + " and the entries of the LMIs" * bool(problem.lmis)
+            raise ClaimError(f"step {k} of the chain has {step.size} multipliers for {what}")
+    place = None if point is None else problem.point(point)
+    try:
+        if chain.reading != reading:
+            raise Refused(f"it is about the numbers as {chain.reading}, not as {reading}, as was asked")
+        done = replay(problem, chain)
+        if done.contradiction:
+            found = _contradiction_of(problem, done)
+        elif place is None:
+            raise Refused("it ends at a face, and the claim holds no point on it")
+        else:
+            found = _on_face(problem, done.faces, place, exact, repair, tolerances or Tolerances())
+    except (Refused, NotReduced, LimitError) as error:
+        return undecided(problem, f"chain: {error}", reading)
+    found = replace(found, reason=found.reason + READING_NOTE[reading], chain=chain, reading=reading)
+    return compare_readings(found, []) if found.verdict is Verdict.INFEASIBLE else found
 
-    def __init__(
-        self,
-        problem: FeasibilityProblem,
-        chain: Chain,
-        reading: Reading,
-        point: Point | None,
-        repair: bool,
-        tolerances: Tolerances,
-    ) -> None:
-        if not isinstance(chain, Chain):
-            raise ClaimError(f"a chain must be a Chain, got {type(chain).__name__}")
-        for k, step in enumerate(chain.steps):
-            if step.shape != (problem.multiplier_count,):
-                what = f"{problem.m} rows" + " and the entries of the LMIs" * bool(problem.lmis)
-                raise ClaimError(f"step {k} of the chain has {step.size} multipliers for {what}")
-        self.problem, self.chain, self.reading = problem, chain, reading
-        self.point = None if point is None else problem.point(point)
-        self.repair, self.tolerances = repair, tolerances
-        self._replay: Replay | str | None = None
-        self._checks: dict[bool, Check] = {}
 
-    def check(self, *, exact: bool = False) -> Check:
-        """Verify the chain in exact arithmetic; the point on its last face may also have a rigorous proof."""
-        if exact not in self._checks:
-            try:
-                self._checks[exact] = self._check(exact)
-            except LimitError as error:
-                return self._undecided(str(error))
-        return self._checks[exact]
-
-    def _undecided(self, reason: str) -> Check:
-        return Check(self.problem, Verdict.UNDECIDED, None, None, f"chain: {reason}", reading=self.reading)
-
-    def _check(self, exact: bool) -> Check:
-        if self.chain.reading != self.reading:
-            return self._undecided(
-                f"it is about the numbers as {self.chain.reading}, not as {self.reading}, as was asked"
-            )
-        if self._replay is None:
-            try:
-                self._replay = replay(self.problem, self.chain)
-            except Refused as refusal:
-                self._replay = str(refusal)
-        if isinstance(self._replay, str):
-            return self._undecided(self._replay)
-        if self._replay.contradiction:
-            return self._infeasible(self._replay)
-        if self.point is None:
-            return self._undecided("it ends at a face, and the claim holds no point on it")
-        return self._on_face(self._replay.faces, self.point, exact)
-
-    def _infeasible(self, done: Replay) -> Check:
-        """Grant INFEASIBLE: the last step has ``beta(y) > 0``."""
-        count = len(done.steps) - 1
-        last = "the multipliers rule out every point exactly"
-        if count:
-            last = (
-                f"{count} step{'s' * (count > 1)} of a chain show{'s' * (count == 1)} that every point lies "
-                "in a face of its sets, and on it the last multipliers rule out all, exactly"
-            )
-        check = Check(
-            self.problem,
-            Verdict.INFEASIBLE,
-            Proof.EXACT,
-            done.steps[-1].share,
-            last + READING_NOTE[self.chain.reading],
-            chain=self.chain,
-            reading=self.reading,
+def _contradiction_of(problem: FeasibilityProblem, done: Replay) -> Check:
+    """Return INFEASIBLE: the last step has ``beta(y) > 0``."""
+    count = len(done.steps) - 1
+    last = "the multipliers rule out every point exactly"
+    if count:
+        last = (
+            f"{count} step{'s' * (count > 1)} of a chain show{'s' * (count == 1)} that every point lies "
+            "in a face of its sets, and on it the last multipliers rule out all, exactly"
         )
-        return compare_readings(check, [])
+    return Check(problem, Verdict.INFEASIBLE, Proof.EXACT, done.steps[-1].share, last)
 
-    def _on_face(self, faces: Faces, point: Point, exact: bool) -> Check:
-        """Verify the point as a point of the problem restricted to the last face."""
-        try:
-            reduction = faces.reduction
-        except NotReduced as error:
-            return self._undecided(str(error))
-        if reduction is None:
-            return self._only_zero(faces)
-        smaller = reduction.problem
-        place = faces.coordinates(rows_only(self.problem).start_point(point))
-        reasons = []
-        for mode in [Proof.EXACT] if exact else [Proof.RIGOROUS, Proof.EXACT]:
-            if mode is Proof.RIGOROUS:
-                found = PointAttempt(smaller, place, self.repair, self.tolerances).check(mode)
-            elif faces.rows.simple:
-                found = exact_point(smaller, place, repair=self.repair, times=FACE_SIZE_FACTOR)
-            else:
-                found = refuse("the data on the face are neither short decimals nor simple fractions")
-            if found.proven:
-                return self._feasible(faces, mode, place, found)
-            reasons.append(found.reason)
-        return self._undecided(f"on the last face, {'; '.join(dict.fromkeys(reasons))}")
 
-    def _feasible(self, faces: Faces, mode: Proof, place: Point, found: Outcome) -> Check:
-        """Grant FEASIBLE, with the point mapped back from the face."""
-        on_face = place if found.evidence is None else found.evidence
-        form = rows_only(self.problem)
-        shown = self.problem.point(form.point(faces.point(on_face)))
-        exact = None if found.rational is None else form.rational_point(faces.point(found.rational))
-        return Check(
-            self.problem,
-            Verdict.FEASIBLE,
-            mode,
-            found.margin,
-            f"on a face of the sets, {found.reason}" + READING_NOTE[self.chain.reading],
-            found.repairs,
-            point=shown,
-            rational=exact,
-            chain=self.chain,
-            reading=self.reading,
-            radius=None if exact is None else rational_distance(shown, exact),
-        )
+def _on_face(
+    problem: FeasibilityProblem, faces: Faces, point: Point, exact: bool, repair: bool, tolerances: Tolerances
+) -> Check:
+    """Verify the point as a point of the problem restricted to the last face, and map it back."""
+    if faces.reduction is None:
+        return _only_zero(problem, faces)
+    smaller, form = faces.reduction.problem, rows_only(problem)
+    place = faces.coordinates(form.start_point(point))
+    reasons = []
+    for mode in [Proof.EXACT] if exact else [Proof.RIGOROUS, Proof.EXACT]:
+        if mode is Proof.RIGOROUS:
+            found = PointAttempt(smaller, place, repair, tolerances).check(mode)
+        elif faces.rows.simple:
+            found = exact_point(smaller, place, repair=repair, times=FACE_SIZE_FACTOR)
+        else:
+            found = refuse("the data on the face are neither short decimals nor simple fractions")
+        if found.proven:
+            shown = problem.point(
+                form.point(faces.point(place if found.evidence is None else found.evidence))
+            )
+            check = Check(
+                problem, Verdict.FEASIBLE, mode, found.margin, f"on a face of the sets, {found.reason}"
+            )
+            check = replace(check, repairs=found.repairs, point=shown)
+            rational = None if found.rational is None else form.rational_point(faces.point(found.rational))
+            radius = None if rational is None else rational_distance(shown, rational)
+            return replace(check, rational=rational, radius=radius)
+        reasons.append(found.reason)
+    raise Refused(f"on the last face, {'; '.join(dict.fromkeys(reasons))}")
 
-    def _only_zero(self, faces: Faces) -> Check:
-        """Check the point zero, the only one on the last face."""
-        for low, high in zip(faces.lower, faces.upper, strict=True):
-            if not ((low is None or low <= 0) and (high is None or high >= 0)):
-                return self._undecided("nothing but zero is left, and it misses a row")
-        zero = tuple(np.zeros(block.shape) for block in self.problem.sets)
-        reason = "nothing but zero is left, and it meets every row exactly" + READING_NOTE[self.chain.reading]
-        found = Check(self.problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, reason, point=zero, chain=self.chain)
-        return replace(found, reading=self.reading, radius=0.0)
+
+def _only_zero(problem: FeasibilityProblem, faces: Faces) -> Check:
+    """Verify the point zero, the only one on the last face."""
+    for low, high in zip(faces.lower, faces.upper, strict=True):
+        if not ((low is None or low <= 0) and (high is None or high >= 0)):
+            raise Refused("nothing but zero is left, and it misses a row")
+    zero = tuple(np.zeros(block.shape) for block in problem.sets)
+    reason = "nothing but zero is left, and it meets every row exactly"
+    return Check(problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, reason, point=zero, radius=0.0)
 
 
 #: Norm of a point, relative to the least norm that a row demands, up to which it proves feasibility of data
@@ -301,13 +265,12 @@ def check_rational(
 
     Unless ``exact``, a verdict that may be an artefact of rounded data is not granted.
     """
-    undecided = Check(problem, Verdict.UNDECIDED, None, None, "", reading=reading)
     try:
         found = rational_evidence(problem, given, reading)
     except LimitError as error:
-        return replace(undecided, reason=f"rational evidence: {error}")
+        found = refuse(str(error))
     if not found.proven:
-        return replace(undecided, reason=f"rational evidence: {found.reason}")
+        return undecided(problem, f"rational evidence: {found.reason}", reading)
     point = isinstance(given, tuple)
     check = Check(
         problem,
@@ -323,7 +286,7 @@ def check_rational(
     )
     if not exact and may_be_artefact(check):
         reason = f"rational evidence: {check.verdict}, but only for the last digits of rounded data"
-        return replace(undecided, reason=reason)
+        return undecided(problem, reason, reading)
     return compare_readings(check, [])
 
 
@@ -335,9 +298,8 @@ def judge(
 ) -> Check:
     """Make all proof attempts in one mode after the other, until exactly one succeeds."""
     attempts = list(attempts)
-    undecided = Check(problem, Verdict.UNDECIDED, None, None, "", reading=reading)
     if not attempts:
-        return replace(undecided, reason="the claim holds neither a point nor a certificate")
+        return undecided(problem, "the claim holds neither a point nor a certificate", reading)
     reasons: dict[str, None] = {}
     # Hostile claims may overflow; every test refuses values that are not finite.
     with np.errstate(all="ignore"):
@@ -347,7 +309,7 @@ def judge(
                 _grant(attempt, mode, o) for attempt, o in zip(attempts, outcomes, strict=True) if o.proven
             ]
             if len(granted) > 1:
-                return replace(undecided, reason="point and certificate both hold: too close to call")
+                return undecided(problem, "point and certificate both hold: too close to call", reading)
             if mode is not Proof.RIGOROUS:
                 granted = _refute_point(problem, attempts, granted, mode, reading) or granted
             elif not granted and any(_may_contradict(*both) for both in zip(attempts, outcomes, strict=True)):
@@ -356,7 +318,7 @@ def judge(
                 check = replace(granted[0], reading=reading)
                 return compare_readings(check, _points(attempts)) if check.proof is Proof.EXACT else check
             reasons |= dict.fromkeys(outcome.reason for outcome in outcomes)
-    return replace(undecided, reason="; ".join(reasons))
+    return undecided(problem, "; ".join(reasons), reading)
 
 
 def _refute_point(
@@ -510,22 +472,11 @@ def verify(
     limits = Tolerances() if tolerances is None else tolerances
     read = as_reading(reading)
     if wrong := not_ieee():
-        return Check(problem, Verdict.UNDECIDED, None, None, wrong)
+        return undecided(problem, wrong)
     limit = None if time_limit is None else Deadline(time_limit)
-    chain_attempt = _chain_attempt(problem, claim, repair, limits, read)
+    modes = [Proof.EXACT] if exact else proof_modes(problem, read) if rigorous else [Proof.NUMERIC]
     with limited(limit), few_threads(problem.sides, problem.m):
-        modes = [Proof.EXACT] if exact else proof_modes(problem, read) if rigorous else [Proof.NUMERIC]
-        first = None if chain_attempt is None else chain_attempt.check(exact=exact)
-        if first is None and (given := _rational(claim)) is not None:
-            first = check_rational(problem, given, read, exact=exact)
-        if first is not None and first.verdict is not Verdict.UNDECIDED:
-            return first
-        attempts = _attempts(problem, claim, repair, limits)
-        return (
-            _with_chain_reason(first, judge(problem, attempts, modes, read))
-            if attempts or first is None
-            else first
-        )
+        return _verified(problem, claim, modes, read, exact=exact, repair=repair, tolerances=limits)
 
 
 def decide(
@@ -541,64 +492,56 @@ def decide(
     """
     read = as_reading(reading)
     if wrong := not_ieee():
-        return Check(problem, Verdict.UNDECIDED, None, None, wrong)
-    try:
-        attempts = _attempts(problem, claim, True, Tolerances())
-        chain_attempt = _chain_attempt(problem, claim, True, Tolerances(), read)
-    except ClaimError as error:
-        return malformed(problem, error)
+        return undecided(problem, wrong)
     with few_threads(problem.sides, problem.m):
-        check = None if chain_attempt is None else chain_attempt.check()
-        if check is None and (given := _rational(claim)) is not None:
-            check = check_rational(problem, given, read)
-        if check is None or (attempts and check.verdict is Verdict.UNDECIDED):
-            check = _with_chain_reason(check, judge(problem, attempts, proof_modes(problem, read), read))
-        if check.verdict is Verdict.UNDECIDED and not rigorous:
-            numeric = judge(problem, attempts, [Proof.NUMERIC], read)
-            if numeric.verdict is not Verdict.UNDECIDED:
-                return numeric
-    return check
+        try:
+            modes = proof_modes(problem, read)
+            return _verified(problem, claim, modes, read, numeric=not rigorous)
+        except ClaimError as error:
+            return malformed(problem, error)
+
+
+def _verified(
+    problem: FeasibilityProblem,
+    claim: Claim | Result | Check,
+    modes: list[Proof],
+    reading: Reading,
+    *,
+    exact: bool = False,
+    numeric: bool = False,
+    repair: bool = True,
+    tolerances: Tolerances | None = None,
+) -> Check:
+    """Verify the chain or the fractions of a claim, then its point and multipliers in the given modes.
+
+    With ``numeric``, a numeric check is the last resort.
+    """
+    limits, check = tolerances or Tolerances(), None
+    attempts: list[ProofAttempt[Any]] = []
+    with np.errstate(all="ignore"):
+        if claim.point is not None:
+            attempts.append(PointAttempt(problem, claim.point, repair, limits))
+        if claim.certificate is not None:
+            attempts.append(CertificateAttempt(problem, claim.certificate, repair, limits))
+    rational = claim.check.rational if isinstance(claim, Result) else claim.rational
+    if claim.chain is not None:
+        check = check_chain(
+            problem, claim.chain, reading, claim.point, exact=exact, repair=repair, tolerances=limits
+        )
+    elif rational is not None:
+        check = check_rational(problem, rational, reading, exact=exact)
+    if check is not None and (check.verdict is not Verdict.UNDECIDED or not attempts):
+        return check
+    found = judge(problem, attempts, modes, reading)
+    if numeric and found.verdict is Verdict.UNDECIDED:
+        fallback = judge(problem, attempts, [Proof.NUMERIC], reading)
+        found = found if fallback.verdict is Verdict.UNDECIDED else fallback
+    if check is None or found.verdict is not Verdict.UNDECIDED:
+        return found
+    return replace(found, reason=f"{check.reason}; {found.reason}")
 
 
 def malformed(problem: FeasibilityProblem, error: ClaimError) -> Check:
     """Return the check of a claim that has the wrong shape."""
-    reason = f"the backend handed in a malformed claim: {error}"
-    return Check(problem, Verdict.UNDECIDED, None, None, reason, malformed=str(error))
-
-
-def _chain_attempt(
-    problem: FeasibilityProblem,
-    claim: Claim | Result | Check,
-    repair: bool,
-    tolerances: Tolerances,
-    reading: Reading,
-) -> ChainAttempt | None:
-    """Return the facial reduction certificate of a claim as a proof attempt; None if it holds none."""
-    if claim.chain is None:
-        return None
-    return ChainAttempt(problem, claim.chain, reading, claim.point, repair, tolerances)
-
-
-def _rational(claim: Claim | Result | Check) -> Any:
-    """Return the evidence of a claim in fractions; None if it holds none."""
-    return claim.check.rational if isinstance(claim, Result) else claim.rational
-
-
-def _with_chain_reason(undecided: Check | None, other: Check) -> Check:
-    """Add to an undecided check the reason why the chain proved nothing."""
-    if undecided is None or other.verdict is not Verdict.UNDECIDED:
-        return other
-    return replace(other, reason=f"{undecided.reason}; {other.reason}")
-
-
-def _attempts(
-    problem: FeasibilityProblem, claim: Claim | Result | Check, repair: bool, tolerances: Tolerances
-) -> list[ProofAttempt[Any]]:
-    """Return the point and the multipliers of a claim as proof attempts."""
-    attempts: list[ProofAttempt[Any]] = []
-    with np.errstate(all="ignore"):
-        if claim.point is not None:
-            attempts.append(PointAttempt(problem, claim.point, repair, tolerances))
-        if claim.certificate is not None:
-            attempts.append(CertificateAttempt(problem, claim.certificate, repair, tolerances))
-    return attempts
+    found = undecided(problem, f"the backend handed in a malformed claim: {error}")
+    return replace(found, malformed=str(error))
