@@ -18,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.backends.conic.cvxpy_model import model_of
+from sdpfeas.backends.cvxpy import model_of
 from sdpfeas.cvxpy_models import convert
 from sdpfeas.families import planted
 from sdpfeas.problem.conic_form import conic_form
@@ -87,8 +87,8 @@ COMPARISONS: dict[
 ]
 COMPARISONS = {
     "compile: cvxpy / direct": (compile_cvxpy, compile_direct),
-    "clarabel: cvxpy / direct": (ask("clarabel", mode="cvxpy"), ask("clarabel")),
-    "scs: cvxpy / direct": (ask("scs", mode="cvxpy"), ask("scs")),
+    "clarabel: cvxpy / direct": (ask("cvxpy", solver="CLARABEL"), ask("clarabel")),
+    "scs: cvxpy / direct": (ask("cvxpy", solver="SCS"), ask("scs")),
     "clarabel: primal / dual": (ask("clarabel", direct_form="primal"), ask("clarabel", direct_form="dual")),
     "scs: primal / dual": (ask("scs", direct_form="primal"), ask("scs", direct_form="dual")),
 }

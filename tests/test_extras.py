@@ -17,7 +17,7 @@ THREADS = """
 import sys, threading, time
 import numpy as np
 import sdpfeas as sf
-from sdpfeas.backends.conic.cvxpy_model import installed_sdp_solvers
+from sdpfeas.backends.cvxpy import installed_sdp_solvers
 
 assert "cvxpy" not in sys.modules
 problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])

@@ -242,9 +242,9 @@ def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
 def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]]:
     """Order backends by the cost of a Newton system and the largest matrix of the split problem."""
     rest: list[tuple[str, dict[str, object]]] = [
-        ("clarabel", {"mode": "direct"}),
+        ("clarabel", {}),
         ("dual-lbfgs", {}),
-        ("scs", {"mode": "direct"}),
+        ("scs", {}),
         ("admm", {}),
     ]
     ipm = [(IPM, dict[str, object]())]

@@ -1,35 +1,31 @@
 """``clarabel``: the interior-point solver Clarabel (Goulart and Chen, 2024).
 
-It is called directly or through cvxpy. Clarabel supports neither warm starts nor callbacks.
+Clarabel supports neither warm starts nor callbacks.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
+from sdpfeas.backends.conic.conic_backend import ConicBackend, ConicOptions, ConicSolution
 from sdpfeas.backends.conic.conic_cost import (
     ITERATION_NUMBERS,
     Cost,
     eigen_flops,
     interior_point_cost,
-    require_two_iterations,
     solver_deadline,
 )
-from sdpfeas.backends.conic.conic_solution import ConicSolution
-from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
 from sdpfeas.cards.options import Count, NonNegative, Range, Share
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.limits import WRITE_FLOPS, time_left
+from sdpfeas.numerics.limits import WRITE_FLOPS
 from sdpfeas.problem.conic_form import ConicForm
 
-__all__ = ["CLARABEL", "Clarabel", "ClarabelOptions"]
+__all__ = ["Clarabel", "ClarabelOptions"]
 
 #: Time of a multiply-add in a sparse factorisation, in multiply-adds of a dense product (measured: 8 to 20,
 #: growing with the number of rows), and in a supernodal one, which stores zeros of dense blocks (0.3 to
@@ -90,26 +86,9 @@ def factored_cost(form: ConicForm, solver: Any) -> Cost:
     return Cost(0.0, factor + 6.0 * eigen_flops(form) + WRITE_FLOPS * ITERATION_NUMBERS * entries)
 
 
-def cvxpy_cost(form: ConicForm) -> Cost:
-    """Estimate Clarabel when cvxpy calls it. Under a time limit, set a solver up to learn the fill-in."""
-    cost = interior_point_cost(form)
-    if math.isinf(time_left()):
-        return cost
-    require_two_iterations(cost, "CLARABEL")
-    try:
-        return cost._replace(iteration=factored_cost(form, set_up(form, max_threads=1)).iteration)
-    except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
-        ConicSolution.of_panic(error)
-        return cost
-
-
-#: Clarabel as a solver of cvxpy, which discards the last iterate of a stalled solve unless this is set.
-CLARABEL = CvxpySolver("CLARABEL", cvxpy_cost, read_clarabel, "time_limit", {"accept_unknown": True})
-
-
 @dataclass(frozen=True)
-class ClarabelOptions(DirectOptions):
-    """Options of ``clarabel``, besides those of :class:`DirectOptions`.
+class ClarabelOptions(ConicOptions):
+    """Options of ``clarabel``, besides those of :class:`ConicOptions`.
 
     ``tolerance`` sets the relative and absolute tolerances of gap and feasibility. ``regularization`` is the
     static regularisation of the linear systems; Clarabel's default of 1e-8 makes it fail at the first
@@ -123,7 +102,7 @@ class ClarabelOptions(DirectOptions):
     regularization: NonNegative = 1e-7
     threads: Annotated[int, Range(0)] = 1
 
-    def settings(self, deadline: Deadline) -> dict[str, Any]:
+    def solver_settings(self, deadline: Deadline) -> dict[str, Any]:
         """Return the settings in Clarabel's names."""
         out = {
             "max_iter": self.max_iterations,
@@ -140,23 +119,22 @@ class ClarabelOptions(DirectOptions):
         return out
 
 
-class Clarabel(DirectBackend):
+class Clarabel(ConicBackend):
     """Clarabel, an interior-point solver: accurate, for problems of moderate size."""
 
     name = "clarabel"
-    cvxpy_solver = CLARABEL
-    requires = ("clarabel", "cvxpy")
+    requires = ("clarabel",)
     distribution = "clarabel"
     triangle = "upper"
     Options = ClarabelOptions
 
     def solve_cones_on_rows(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
         """Solve a form with free variables."""
-        solver_deadline(interior_point_cost(form), CLARABEL.name, deadline)
+        solver_deadline(interior_point_cost(form), "Clarabel", deadline)
         try:
-            solver = set_up(form, **self.options.settings(deadline))
+            solver = set_up(form, **self.options.solver_settings(deadline))
             if hasattr(solver, "get_info"):  # releases before 0.11 keep the limit of the set-up
-                stop = solver_deadline(factored_cost(form, solver), CLARABEL.name, deadline)
+                stop = solver_deadline(factored_cost(form, solver), "Clarabel", deadline)
                 if stop.limit is not None:
                     settings = solver.get_settings()
                     settings.time_limit = stop.limit

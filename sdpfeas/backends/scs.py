@@ -1,9 +1,8 @@
 """``scs``: the operator-splitting solver SCS (O'Donoghue, Chu, Parikh and Boyd, 2016).
 
-It is called directly or through cvxpy. SCS has no callbacks, and checks its time limit every 25 iterations
-only. If that is too coarse for the time limit, two iterations are timed and the iteration limit is set to
-what fits. Warm starts are not supported: from the solution of a neighbouring problem SCS took between half
-and twice the iterations of a cold start.
+SCS has no callbacks, and checks its time limit every 25 iterations only. If that is too coarse for the time
+limit, two iterations are timed and the iteration limit is set to what fits. Warm starts are not supported:
+from the solution of a neighbouring problem SCS took between half and twice the iterations of a cold start.
 """
 
 from __future__ import annotations
@@ -14,25 +13,15 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
-from sdpfeas.backends.conic.conic_cost import Cost, eigen_flops, solver_deadline
-from sdpfeas.backends.conic.conic_solution import ConicSolution
-from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
+from sdpfeas.backends.conic.conic_backend import ConicBackend, ConicOptions, ConicSolution
+from sdpfeas.backends.conic.conic_cost import solver_deadline, splitting_cost
 from sdpfeas.cards.options import Count, Range, Share
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.limits import WRITE_FLOPS, estimated_seconds
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.limits import estimated_seconds
 from sdpfeas.problem.conic_form import ConicForm
 
-__all__ = ["SCS", "Scs", "ScsOptions"]
-
-#: Time of a multiply-add in the sparse factorisation, in multiply-adds of a dense product.
-SPARSE_FLOP_FACTOR = 20.0
-
-#: The AMD ordering is quadratic in the entries of the longest row or column: numbers written per pair,
-#: measured at 31,000 to 180,000 entries.
-ORDERING_NUMBERS_PER_PAIR = 0.11
+__all__ = ["Scs", "ScsOptions"]
 
 #: Iterations between two checks of the time limit in SCS.
 CLOCK_ITERATIONS = 25
@@ -79,34 +68,9 @@ def read_scs(solution: Any) -> ConicSolution:
     )
 
 
-def splitting_cost(form: ConicForm) -> Cost:
-    """Estimate a method that factorises one sparse system once."""
-    rows, columns = (np.diff(m.indptr).astype(np.float64) for m in (form.matrix.tocsr(), form.matrix.tocsc()))
-    # Eliminating one side first leaves a matrix of the order of the other side.
-    factor, fill = min(_elimination(rows, columns.size), _elimination(columns, rows.size))
-    filled = float(form.matrix.nnz) + fill
-    longest = float(np.max(np.concatenate([rows, columns]), initial=0.0))
-    written = 60.0 * filled + ORDERING_NUMBERS_PER_PAIR * longest**2
-    return Cost(
-        setup=SPARSE_FLOP_FACTOR * factor + WRITE_FLOPS * written,
-        iteration=3.0 * eigen_flops(form) + WRITE_FLOPS * 8.0 * filled,
-        memory=80.0 * filled,
-    )
-
-
-def _elimination(degrees: FloatArray, others: int) -> tuple[float, float]:
-    """Return the flop count and fill-in of eliminating unknowns with the given degrees."""
-    pairs, most = float(degrees @ degrees), float(others) ** 2
-    return pairs / 2.0 + (others**3 / 6.0 if pairs > most else 0.0), min(pairs, most) / 2.0
-
-
-#: SCS as a solver of cvxpy.
-SCS = CvxpySolver("SCS", splitting_cost, read_scs, "time_limit_secs")
-
-
 @dataclass(frozen=True)
-class ScsOptions(DirectOptions):
-    """Options of ``scs``, besides those of :class:`DirectOptions`.
+class ScsOptions(ConicOptions):
+    """Options of ``scs``, besides those of :class:`ConicOptions`.
 
     ``eps`` sets the relative and absolute tolerances, ``eps_infeasible`` that of infeasibility and
     unboundedness. ``acceleration`` is the memory of the Anderson acceleration; 0 disables it.
@@ -117,7 +81,7 @@ class ScsOptions(DirectOptions):
     max_iterations: Count = 20_000
     acceleration: Annotated[int, Range(0)] = 10
 
-    def settings(self, deadline: Deadline) -> dict[str, Any]:
+    def solver_settings(self, deadline: Deadline) -> dict[str, Any]:
         """Return the settings in SCS's names."""
         out = {
             "eps_abs": self.eps,
@@ -131,12 +95,11 @@ class ScsOptions(DirectOptions):
         return out
 
 
-class Scs(DirectBackend):
+class Scs(ConicBackend):
     """SCS, an operator-splitting solver: cheap iterations, modest accuracy."""
 
     name = "scs"
-    cvxpy_solver = SCS
-    requires = ("scs", "cvxpy")
+    requires = ("scs",)
     distribution = "scs"
     triangle = "lower"
     objectives = ("margin", "none")
@@ -150,10 +113,12 @@ class Scs(DirectBackend):
         sides = {"q": list(form.rows.second_order), "s": list(form.rows.semidefinite)}
         cones = {"z": form.rows.free, "l": form.rows.nonneg, **sides}
         cost = splitting_cost(form)
-        stop = solver_deadline(cost, SCS.name, deadline)
+        stop = solver_deadline(cost, "SCS", deadline)
 
         def run(**settings: Any) -> Any:
-            return scs.SCS(data, cones, verbose=False, **self.options.settings(stop) | settings).solve()
+            return scs.SCS(
+                data, cones, verbose=False, **self.options.solver_settings(stop) | settings
+            ).solve()
 
         most = self.options.max_iterations
         allowed = max(CLOCK_TIME_SHARE * stop.left, CLOCK_SECONDS) / CLOCK_ITERATIONS

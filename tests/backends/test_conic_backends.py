@@ -12,10 +12,11 @@ from sklearn.datasets import load_iris
 
 import sdpfeas as sf
 from sdpfeas.backends import clarabel as clarabel_backend
+from sdpfeas.backends import cvxpy as cvxpy_backend
 from sdpfeas.backends import scs as scs_backend
 from sdpfeas.backends.clarabel import CLARABEL_STOPS, Clarabel, set_up
-from sdpfeas.backends.conic import cvxpy_model
 from sdpfeas.backends.conic.conic_cost import SETUP_NUMBERS, interior_point_cost
+from sdpfeas.backends.cvxpy import Cvxpy
 from sdpfeas.backends.scs import Scs, read_scs
 from sdpfeas.families import planted
 from sdpfeas.numerics.limits import WRITE_FLOPS
@@ -26,14 +27,9 @@ from sdpfeas.problem.problem import sign_violation
 from sdpfeas.problem.rows import Dense
 
 MIXES = planted.set_mixes()
-WAYS = {
-    "cvxpy": {"mode": "cvxpy"},
-    "primal": {"mode": "direct", "direct_form": "primal"},
-    "dual": {"mode": "direct", "direct_form": "dual"},
-}
-EVERY_WAY = [
-    pytest.param(name, way, id=f"{name}-{key}") for name in ("clarabel", "scs") for key, way in WAYS.items()
-]
+FORMS = [(name, {"direct_form": form}) for name in ("clarabel", "scs") for form in ("primal", "dual")]
+THROUGH_CVXPY = [("cvxpy", {"solver": "CLARABEL"}), ("cvxpy", {"solver": "SCS"})]
+EVERY_WAY = [pytest.param(*way, id="-".join([way[0], *way[1].values()])) for way in FORMS + THROUGH_CVXPY]
 
 
 def plant(truth: bool, mix: str, seed: int = 0, **how: Any) -> planted.Planted:
@@ -116,7 +112,14 @@ def test_no_multiplier_uses_a_bound_that_is_not_there(bounds: str) -> None:
 def test_all_ways_hand_in_claims_of_the_same_kind(name: str) -> None:
     for truth in (True, False):
         item = plant(truth, "psd free", margin=0.1)
-        backends = [sf.find_solver(name).make(objective="margin", **way) for way in WAYS.values()]
+        ways = [
+            way for kind, way in FORMS + THROUGH_CVXPY if name == kind or way.get("solver") == name.upper()
+        ]
+        kinds = [name, name, "cvxpy"]
+        backends = [
+            sf.find_solver(kind).make(objective="margin", **way)
+            for kind, way in zip(kinds, ways, strict=True)
+        ]
         claims = [backend.solve(item.problem, sf.Inquiry(item.problem)) for backend in backends]
         assert {claim.certificate is None for claim in claims} == {truth}
         assert {claim.stop for claim in claims} == {sf.Stop.FINISHED}
@@ -152,9 +155,11 @@ def test_iris_on_both_sides_of_the_optimum(name: str, way: dict[str, str], apart
     assert (outside.verdict, outside.proof) == (sf.Verdict.INFEASIBLE, sf.Proof.RIGOROUS)
 
 
-@pytest.mark.parametrize(("kind", "accuracy"), [(Clarabel, 1e-6), (Scs, 1e-3)])
-@pytest.mark.parametrize("mode", ["direct", "cvxpy"])
-def test_iris_in_one_shot(kind: type, accuracy: float, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("backend", "accuracy"),
+    [(Clarabel(), 1e-6), (Scs(), 1e-3), (Cvxpy(), 1e-6), (Cvxpy(solver="SCS", settings={"eps": 1e-6}), 1e-3)],
+)
+def test_iris_in_one_shot(backend: sf.FeasibilityBackend, accuracy: float) -> None:
     """Maximise t with the box scaled by tau: the value is the optimal ratio, and the multipliers bound it."""
     means, scatters = iris()
     rows = [
@@ -169,7 +174,7 @@ def test_iris_in_one_shot(kind: type, accuracy: float, mode: str) -> None:
         [np.inf, np.inf, np.inf, 1, 1, 1],
     )
     program = ConicProgram(problem, (np.zeros((4, 4)), np.ones(1), np.zeros(1)), scale=2)
-    claim = kind(mode=mode).maximise(program, sf.Inquiry(program.problem))
+    claim = backend.maximise(program, sf.Inquiry(program.problem))
     assert program.value(claim.point) == pytest.approx(DELTA, rel=accuracy)
     unit = program.unit_point(claim.point)[0]
     assert np.trace(unit) == pytest.approx(2, abs=1e-3)
@@ -198,9 +203,8 @@ def test_svec_keeps_inner_products_and_the_order_of_the_solvers(triangle: str) -
 def test_matrix_inequalities_with_and_without_slack_blocks() -> None:
     for truth in (True, False):
         item = planted.lmi(np.random.default_rng(3), 5, 2, truth=truth)
-        for name in ("clarabel", "scs"):
-            for way in WAYS.values():
-                assert sf.solve(item.problem, name, options=way).verdict is item.truth, (name, way)
+        for name, way in FORMS + THROUGH_CVXPY:
+            assert sf.solve(item.problem, name, options=way).verdict is item.truth, (name, way)
 
 
 def test_problems_that_need_no_solver() -> None:
@@ -232,39 +236,45 @@ def hard() -> sf.FeasibilityProblem:
     return planted.feasible(rng, planted.set_mixes(14)["box trace"], rows=60, margin=1e-9).problem
 
 
-@pytest.mark.parametrize("mode", ["direct", "cvxpy"])
+LONG_CLARABEL = {
+    "solver": "CLARABEL",
+    "settings": {"tol_gap_abs": 1e-15, "tol_gap_rel": 1e-15, "tol_feas": 1e-15},
+}
+LONG_SCS = {"solver": "SCS", "settings": {"eps": 1e-15, "max_iters": 10**7}, "objective": "none"}
+
+
 @pytest.mark.parametrize(
     ("name", "options", "word"),
     [
         ("clarabel", {"tolerance": 1e-15}, "MaxTime"),
         ("scs", {"eps": 1e-15, "max_iterations": 10**7, "objective": "none"}, "time_limit_secs"),
+        ("cvxpy", LONG_CLARABEL, "MaxTime"),
+        ("cvxpy", LONG_SCS, "time_limit_secs"),
     ],
 )
 def test_time_limits_are_obeyed_and_named(
-    name: str, options: dict[str, Any], word: str, mode: str, monkeypatch: pytest.MonkeyPatch
+    name: str, options: dict[str, Any], word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sf.solve(plant(True, "psd").problem, name, options={"mode": mode})  # the first call pays for the imports
-    result = sf.solve(hard(), name, time_limit=0.2, options={"mode": mode, **options})
+    sf.solve(plant(True, "psd").problem, name)  # the first call pays for the imports
+    result = sf.solve(hard(), name, time_limit=0.2, options=options)
     assert result.stop is sf.Stop.TIME_LIMIT
     # On a busy machine compiling alone may use up the limit; an iteration that does not fit is not begun.
     words = (word, "compiled", "out of time before")
     assert any(w in result.raw_status for w in words)
     assert result.wall_time < 1.1 * 0.2 + 0.5
     # The solver's own limit, for what was begun in spite of that.
-    for module in (clarabel_backend, scs_backend, cvxpy_model):
+    for module in (clarabel_backend, scs_backend, cvxpy_backend):
         monkeypatch.setattr(module, "solver_deadline", lambda cost, name, deadline: deadline)
-    monkeypatch.setattr(cvxpy_model, "guard", lambda *_, **__: None)
-    monkeypatch.setattr(clarabel_backend, "require_two_iterations", lambda *_: None)
-    result = sf.solve(hard(), name, time_limit=0.2, options={"mode": mode, **options})
+    monkeypatch.setattr(cvxpy_backend, "guard", lambda *_, **__: None)
+    result = sf.solve(hard(), name, time_limit=0.2, options=options)
     assert result.stop is sf.Stop.TIME_LIMIT
     assert any(w in result.raw_status for w in (word, "compiled", "compiler"))
 
 
 @pytest.mark.parametrize(("name", "word"), [("clarabel", "MaxIterations"), ("scs", "max_iters")])
-@pytest.mark.parametrize("mode", ["direct", "cvxpy"])
-def test_iteration_limits_are_named(name: str, word: str, mode: str) -> None:
+def test_iteration_limits_are_named(name: str, word: str) -> None:
     problem = iris_problem(DELTA)
-    backend = sf.find_solver(name).make(mode=mode, max_iterations=1, objective="none")
+    backend = sf.find_solver(name).make(max_iterations=1, objective="none")
     claim = backend.solve(problem, sf.Inquiry(problem))
     assert claim.stop is sf.Stop.ITERATION_LIMIT
     assert word in claim.raw_status
@@ -274,7 +284,7 @@ def test_iteration_limits_are_named(name: str, word: str, mode: str) -> None:
 def test_an_expired_deadline_leaves_no_time_to_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sdpfeas.deadline.Deadline.expired", True)
     problem = plant(True, "psd").problem
-    claim = Clarabel(mode="cvxpy").solve(problem, sf.Inquiry(problem))
+    claim = Cvxpy().solve(problem, sf.Inquiry(problem))
     assert claim.stop is sf.Stop.TIME_LIMIT
     assert claim.point is None
 
@@ -282,9 +292,9 @@ def test_an_expired_deadline_leaves_no_time_to_solve(monkeypatch: pytest.MonkeyP
 # ---------------------------------------------------------------- raw statuses and failures
 
 
-@pytest.mark.parametrize(("name", "word"), [("clarabel", "Solved"), ("scs", "solved")])
+@pytest.mark.parametrize(("solver", "word"), [("CLARABEL", "Solved"), ("SCS", "solved")])
 def test_the_raw_status_survives_a_solver_error(
-    name: str, word: str, monkeypatch: pytest.MonkeyPatch
+    solver: str, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import cvxpy as cp
 
@@ -292,7 +302,7 @@ def test_the_raw_status_survives_a_solver_error(
         raise cp.error.SolverError("planted failure")
 
     monkeypatch.setattr(cp.Problem, "unpack_results", fail)
-    result = sf.solve(plant(True, "psd").problem, name, options={"mode": "cvxpy", "objective": "none"})
+    result = sf.solve(plant(True, "psd").problem, "cvxpy", options={"solver": solver, "objective": "none"})
     assert result.verdict is sf.Verdict.UNDECIDED
     assert word in result.raw_status
     assert "planted failure" in result.raw_status
@@ -308,8 +318,8 @@ def test_a_panic_in_rust_costs_one_answer_only(monkeypatch: pytest.MonkeyPatch) 
         raise PanicException("eigenvalues")
 
     monkeypatch.setattr(clarabel, "DefaultSolver", panic)
-    for mode in ("direct", "cvxpy"):
-        result = sf.solve(plant(True, "psd").problem, "clarabel", options={"mode": mode})
+    for name in ("clarabel", "cvxpy"):
+        result = sf.solve(plant(True, "psd").problem, name)
         assert result.verdict is sf.Verdict.UNDECIDED
         assert result.stop is sf.Stop.NUMERICAL
         assert "panic: eigenvalues" in result.raw_status
@@ -333,8 +343,8 @@ def test_numerical_trouble_in_one_form_brings_the_other(monkeypatch: pytest.Monk
     assert "NumericalError (dual form), then Solved" in result.raw_status
 
 
-@pytest.mark.parametrize("mode", ["direct", "cvxpy"])
-def test_an_interrupt_passes_through(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["clarabel", "cvxpy"])
+def test_an_interrupt_passes_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import clarabel
 
     def interrupt(*_: Any) -> None:
@@ -342,7 +352,7 @@ def test_an_interrupt_passes_through(mode: str, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(clarabel, "DefaultSolver", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        sf.solve(plant(True, "psd").problem, "clarabel", options={"mode": mode})
+        sf.solve(plant(True, "psd").problem, name)
 
 
 def test_scs_owns_up_to_an_interrupt() -> None:
@@ -390,7 +400,7 @@ def test_a_missing_solver_is_named_with_those_there_are(solver: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "word"),
     [
-        ("clarabel", {"mode": "directly"}, "mode"),
+        ("clarabel", {"direct_form": "any"}, "direct_form"),
         ("clarabel", {"tolerance": 0.0}, "tolerance"),
         ("clarabel", {"max_iterations": 0}, "max_iterations"),
         ("clarabel", {"tolerence": 1e-8}, "tolerance"),

@@ -1,20 +1,19 @@
-"""Base classes of the backends that call conic solvers.
+"""Base class of the backends that call conic solvers.
 
 :class:`ConicBackend` solves the cone form of a problem (:mod:`sdpfeas.problem.conic_form`) with and without a
-margin; :class:`DirectBackend` adds the choice between calling a solver directly and through cvxpy.
+margin. A subclass solves one form, and returns a :class:`ConicSolution`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
-from sdpfeas.backends.conic.conic_solution import ConicSolution
-from sdpfeas.backends.conic.cvxpy_model import CvxpySolver, solve_with_cvxpy
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
@@ -37,6 +36,52 @@ Objective = Literal["auto", "none", "margin"]
 Form = Literal["auto", "primal", "dual"]
 
 
+@dataclass(frozen=True)
+class ConicSolution:
+    """Solution, or infeasibility certificate, of a cone form.
+
+    ``x`` are the variables, ``z`` the multipliers of the rows. If the solver reports primal infeasibility,
+    ``z`` is a ray and ``x`` is None; if dual infeasibility, ``x`` is a ray and ``z`` is None.
+    """
+
+    x: FloatArray | None = None
+    z: FloatArray | None = None
+    raw_status: str = ""
+    stop: Stop = Stop.FINISHED
+    iterations: int = 0
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    def back(self, form: ConicForm) -> ConicSolution:
+        """Map a solution of a form to one of the form that it was made from."""
+        x, z = form.back(self.x, self.z)
+        return replace(self, x=x, z=z)
+
+    @classmethod
+    def of_panic(cls, error: BaseException) -> ConicSolution:
+        """Convert a Rust panic, which is no ``Exception``, into an empty solution; re-raise anything else."""
+        if type(error).__name__ != "PanicException":
+            raise error
+        return cls(raw_status=f"panic: {error}", stop=Stop.NUMERICAL)
+
+
+@dataclass(frozen=True)
+class ConicOptions(ABC):
+    """Options of all backends that call conic solvers.
+
+    ``direct_form`` chooses the variables that the solver gets: entries of the point ("primal") or multipliers
+    ("dual"); "auto" takes the form with fewer variables, and the other one after numerical failure.
+    ``objective`` asks for any feasible point ("none") or for the largest margin; "auto" tries both, in the
+    backend's order, until one is proved.
+    """
+
+    direct_form: Form = "auto"
+    objective: Objective = "auto"
+
+    @abstractmethod
+    def solver_settings(self, deadline: Deadline) -> dict[str, Any]:
+        """Return the settings in the solver's names."""
+
+
 class ConicBackend(FeasibilityBackend):
     """Base class of the backends that write the problem in cone form for a conic solver.
 
@@ -56,8 +101,11 @@ class ConicBackend(FeasibilityBackend):
     objectives: ClassVar[tuple[Objective, ...]] = ("none", "margin")
 
     @abstractmethod
-    def _solve_form(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
-        """Solve a cone form."""
+    def solve_cones_on_rows(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
+        """Solve a form with free variables.
+
+        Raises ``OutOfTime`` or ``OutOfMemory`` if it does not fit.
+        """
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Search for a point or a certificate; see :meth:`FeasibilityBackend.solve`."""
@@ -152,6 +200,25 @@ class ConicBackend(FeasibilityBackend):
         info = {} if found.x is None else {"margin": float(found.x[form.columns.free])}
         return replace(found.back(widened), info={**found.info, **info})
 
+    def _solve_form(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
+        """Solve a cone form or its dual; after numerical failure the other, if the choice is free."""
+        first = self.options.direct_form
+        if first == "auto":
+            first = "dual" if form.rows.size < form.columns.size else "primal"
+        solution = self._solve_as(form, first, deadline)
+        if self.options.direct_form != "auto" or solution.stop is not Stop.NUMERICAL:
+            return solution
+        second = self._solve_as(form, "primal" if first == "dual" else "dual", deadline)
+        status = f"{solution.raw_status} ({first} form), then {second.raw_status}"
+        return replace(second, raw_status=status, iterations=solution.iterations + second.iterations)
+
+    def _solve_as(self, form: ConicForm, which: Form, deadline: Deadline) -> ConicSolution:
+        passed = form if which == "primal" else form.dual()
+        free = passed.cones_on_rows()
+        found = self.solve_cones_on_rows(free, deadline).back(free)
+        found = found if passed is form else found.back(passed)
+        return replace(found, info={**found.info, "form": which})
+
 
 def _claim(form: ConicForm, solution: ConicSolution) -> Claim:
     """Map a solution of a cone form to a claim about the problem, with multipliers as certificate."""
@@ -180,57 +247,3 @@ def _with_claimed_verdict(solution: ConicSolution) -> ConicSolution:
     inside = solution.x is not None and solution.info.get("margin", 1.0) > 0.0
     verdict = Verdict.FEASIBLE if inside else Verdict.INFEASIBLE
     return replace(solution, info={**solution.info, "claimed": str(verdict)})
-
-
-@dataclass(frozen=True)
-class DirectOptions(ABC):
-    """Options of backends whose solver is called directly or through cvxpy.
-
-    ``mode`` chooses between the two. Both decide the same problems, but cvxpy takes two to four times as long
-    on small ones (``benchmarks/bench_compile.py``), and has the primal form only. ``direct_form`` chooses the
-    variables in direct mode: entries of the point ("primal") or multipliers ("dual"); "auto" takes the form
-    with fewer variables, and the other one after numerical failure. ``objective`` asks for any feasible point
-    ("none") or for the largest margin; "auto" tries both, in the backend's order, until one is proved.
-    """
-
-    mode: Literal["direct", "cvxpy"] = "direct"
-    direct_form: Form = "auto"
-    objective: Objective = "auto"
-
-    @abstractmethod
-    def settings(self, deadline: Deadline) -> dict[str, Any]:
-        """Return the settings in the solver's names."""
-
-
-class DirectBackend(ConicBackend):
-    """Base class of the backends whose solver is called directly or through cvxpy."""
-
-    #: The solver, as cvxpy calls it.
-    cvxpy_solver: ClassVar[CvxpySolver]
-
-    @abstractmethod
-    def solve_cones_on_rows(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
-        """Solve a form with free variables.
-
-        Raises ``OutOfTime`` or ``OutOfMemory`` if it does not fit.
-        """
-
-    def _solve_form(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
-        if self.options.mode == "cvxpy":
-            return solve_with_cvxpy(form, self.cvxpy_solver, self.options.settings, deadline)
-        first = self.options.direct_form
-        if first == "auto":
-            first = "dual" if form.rows.size < form.columns.size else "primal"
-        solution = self._solve_directly(form, first, deadline)
-        if self.options.direct_form != "auto" or solution.stop is not Stop.NUMERICAL:
-            return solution
-        second = self._solve_directly(form, "primal" if first == "dual" else "dual", deadline)
-        status = f"{solution.raw_status} ({first} form), then {second.raw_status}"
-        return replace(second, raw_status=status, iterations=solution.iterations + second.iterations)
-
-    def _solve_directly(self, form: ConicForm, which: Form, deadline: Deadline) -> ConicSolution:
-        passed = form if which == "primal" else form.dual()
-        free = passed.cones_on_rows()
-        found = self.solve_cones_on_rows(free, deadline).back(free)
-        found = found if passed is form else found.back(passed)
-        return replace(found, info={**found.info, "form": which})
