@@ -32,7 +32,7 @@ from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
-from sdpfeas.problem.rows import Combined, Rows, Sparse, Stacked, as_rows
+from sdpfeas.problem.rows import Combined, NoRows, Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import finite_number, float_array
 
@@ -471,18 +471,13 @@ class ParametricFamily(MonotoneFamily):
         fixed, slope, both = self._rows[b], self._slopes[b], self._both[b]
         if slope.empty or delta == 0.0:
             return fixed
-        line = self._lines[b]
-        if line is not None and line.exact_at(delta):
-            return line.at(delta)
+        moved = moved_rows(fixed, slope, delta)
+        if moved is not None:
+            return moved
         eye = sp.eye_array(self.m, format="csr")
         if both is None:
             return Combined(-delta * eye, slope)
         return Combined(sp.hstack([eye, -delta * eye]), both)
-
-    @cached_property
-    def _lines(self) -> list[LinearRows | None]:
-        """Blocks whose rows are exact at every ``delta``."""
-        return [linear_rows(fixed, slope) for fixed, slope in zip(self._rows, self._slopes, strict=True)]
 
     @cached_property
     def _template(self) -> FeasibilityProblem:
@@ -709,48 +704,22 @@ def shifted_bound(bound: FloatArray, slope: FloatArray, delta: float, direction:
     return out
 
 
-@dataclass(frozen=True)
-class LinearRows:
-    """Rows ``fixed - delta·slope`` on a vector block as one sparse matrix whose patterns do not overlap."""
-
-    fixed: FloatArray
-    slope: FloatArray
-    pattern: Any
-
-    def exact_at(self, delta: float) -> bool:
-        """Return whether no product ``delta·slope`` underflows or overflows; slopes are powers of two."""
-        with np.errstate(over="ignore"):
-            # Exponents of the slopes themselves: 2·product may be representable where the product is not.
-            exponents = np.frexp(self.slope)[1] - 1
-            return bool(np.all(np.ldexp(np.ldexp(delta, exponents), -exponents) == delta))
-
-    def at(self, delta: float) -> Rows:
-        """Return the rows at ``delta``."""
-        pattern = self.pattern
-        parts = self.fixed - delta * self.slope, np.array(pattern.indices), np.array(pattern.indptr)
-        return Sparse.unchecked(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
-
-
-def linear_rows(fixed: Rows, slope: Rows) -> LinearRows | None:
-    """Combine sparse rows and slopes into rows without rounding at any ``delta``; None if impossible."""
-    if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse):
+def moved_rows(fixed: Rows, slope: Rows, delta: float) -> Rows | None:
+    """Return sparse rows ``fixed - delta·slope`` on a vector block; None if a number would be rounded."""
+    if slope.matrix or not isinstance(slope, Sparse) or not isinstance(fixed, (Sparse, NoRows)):
         return None
-    if not np.all(np.frexp(np.abs(slope.array.data))[0] == 0.5):  # powers of two only
+    with np.errstate(over="ignore"):
+        base, step = fixed.to_csr(), slope.to_csr() * -delta
+    mantissas, exponents = np.frexp(slope.array.data)
+    # Exponents of the slopes themselves: 2·product may be representable where the product is not.
+    exact = np.ldexp(np.abs(step.data), 1 - exponents) == abs(delta)
+    if not (np.all(exact) and np.all(np.abs(mantissas) == 0.5)):
         return None
-    if fixed.empty:
-        return LinearRows(np.zeros(slope.array.nnz), np.array(slope.array.data), slope.array)
-    marks = [sp.csr_array((np.ones(a.nnz), a.indices, a.indptr), a.shape) for a in (fixed.array, slope.array)]
-    # 1 marks an entry of ``fixed``, 2 one of ``slope``, 3 an entry of both.
-    pattern = sp.csr_array(marks[0] + 2.0 * marks[1])
-    pattern.sort_indices()
-    if np.any(pattern.data == 3.0):
+    # Entries of both, and products that underflow, have no place of their own in the sum.
+    total = sp.csr_array(base + step)
+    if total.nnz != base.nnz + step.nnz:
         return None
-    data = {}
-    for mark, rows in ((1.0, fixed), (2.0, slope)):
-        data[mark] = np.zeros(pattern.nnz)
-        # Both arrays are ordered row by row.
-        data[mark][pattern.data == mark] = rows.array.data
-    return LinearRows(data[1.0], data[2.0], pattern)
+    return Sparse.unchecked(total, slope.n, False)
 
 
 def row_values(rows: Sequence[Rows], point: Point, m: int) -> FloatArray:

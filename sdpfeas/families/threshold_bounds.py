@@ -13,7 +13,7 @@ step suffices.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import UNIT
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.problem import Point
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.repair import repaired_certificates, repaired_points
@@ -184,7 +184,7 @@ class Bound:
     evidence: Any
 
 
-def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound | None:
+def prove_lower(family: ParametricFamily, point: Point, above: float, *, repair: bool = True) -> Bound | None:
     """Prove a lower bound of the threshold from a point; None if nothing is proved.
 
     If the bound would be at most ``above``, no proof is attempted and the bound is minus infinity.
@@ -193,9 +193,27 @@ def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound |
     if family.estimate_delta(point) <= above:
         return Bound(-math.inf, point)
     best = family.largest_delta(point)
-    missed = _missed(family, point, best)
-    found = _prove_lower_near(family, point, best) if missed <= Tolerances().snap else None
-    return found or (_prove_repaired(family, point, best) if missed <= REPAIRABLE_RESIDUAL else None)
+    if math.isnan(best) or best == -math.inf:
+        return None
+    missed, repair = _missed(family, point, best), repair and math.isfinite(best)
+    best = min(best, 1e300)
+    scale, least = max(abs(best), 1e-6 * family.unit), family.bracket[0]
+
+    def prove(push: float) -> Bound | None:
+        return _prove_at(family, point, float(best - push * scale), inward=1)
+
+    found = None
+    if missed <= Tolerances().snap:
+        found = _least(prove, [p for p in PUSHES if best - p * scale >= least])
+    if found is not None or not repair or missed > REPAIRABLE_RESIDUAL:
+        return found
+    for push in REPAIRED_PUSHES:
+        delta = best - push * scale
+        found = _prove_at(family, point, delta, inward=1, repair=True) if delta >= least else None
+        if found is not None:
+            better = prove_lower(family, found.evidence, found.delta, repair=False)
+            return found if better is None or better.delta < found.delta else better
+    return None
 
 
 def prove_upper(
@@ -212,49 +230,44 @@ def prove_upper(
     root = family.root(y, near, max(push, EXACT))
     if not math.isfinite(root.delta):
         return None
-    return _prove_upper_near(family, y, root, push) if root.delta < below else Bound(math.inf, y)
+    if root.delta >= below:
+        return Bound(math.inf, y)
+    scale, most = max(abs(root.delta), 1e-6 * family.unit), family.bracket[1]
+    least = max(PUSHES[0] * scale, root.error / 16.0)
+
+    def prove(step: float, repair: bool = False) -> Bound | None:
+        delta = root.delta + step
+        return _prove_at(family, y, delta, inward=-1, repair=repair) if delta < most else None
+
+    found = prove(push * scale) if push * scale > least else None
+    if found is None:
+        steps = [least * 8.0**k for k in range(16) if k < 3 or least * 8.0**k <= PUSHES[-1] * scale]
+        found = _least(prove, [step for step in steps if root.delta + step < most])
+    repaired = (prove(share * scale, repair=True) for share in REPAIRED_PUSHES)
+    return found or next((bound for bound in repaired if bound is not None), None)
 
 
-def _prove_lower_near(family: ParametricFamily, point: Point, best: float) -> Bound | None:
-    if math.isnan(best) or best == -math.inf:
-        return None
-    best = min(best, 1e300)
-    scale = max(abs(best), 1e-6 * family.unit)
+def _prove_at(
+    family: ParametricFamily, evidence: Any, delta: float, *, inward: int, repair: bool = False
+) -> Bound | None:
+    """Prove feasibility (``inward = 1``) at ``delta`` from a point, or infeasibility (-1) from multipliers.
 
-    def prove(push: float) -> Bound | None:
-        delta = float(best - push * scale)
-        placed = family.checked_point_at(point, delta)
-        problem = _rounded(family, delta, 1)
-        proven = problem is not None and prove_point(problem, placed, Tolerances()).proven
-        return Bound(delta, placed) if proven else None
-
-    return _least(prove, [p for p in PUSHES if best - p * scale >= family.bracket[0]])
-
-
-def _rounded(family: ParametricFamily, delta: float, inward: int) -> FeasibilityProblem | None:
-    """Return the problem at ``delta`` with rounded bounds; None if these cross."""
+    Bounds of the rows are rounded against the proof. With ``repair`` the evidence is repaired first.
+    """
     try:
-        return family.rounded_at(delta, inward)
-    except ProblemError:
+        problem = family.rounded_at(delta, inward)
+    except ProblemError:  # rounded bounds cross
         return None
-
-
-def _prove_repaired(family: ParametricFamily, point: Point, best: float) -> Bound | None:
-    if not math.isfinite(best):
-        return None
-    scale = max(abs(best), 1e-6 * family.unit)
-    for push in REPAIRED_PUSHES:
-        delta = best - push * scale
-        if delta < family.bracket[0]:
-            return None
-        problem = _rounded(family, delta, 1)
-        if problem is None:
-            continue
-        for candidate, _ in repaired_points(problem, family.checked_point_at(point, delta)):
-            if prove_point(problem, candidate, Tolerances()).proven:
-                better = _prove_lower_near(family, candidate, family.largest_delta(candidate))
-                return better if better is not None else Bound(delta, candidate)
-    return None
+    tolerances = Tolerances()
+    if inward > 0:
+        placed: Any = family.checked_point_at(evidence, delta)
+        repairs: Iterator[Any] = repaired_points(problem, placed) if repair else iter([(placed, "")])
+        proven = (x for x, _ in repairs if prove_point(problem, x, tolerances).proven)
+    else:
+        placed = family.checked_multipliers_at(evidence, delta)
+        repairs = repaired_certificates(problem, placed, tolerances) if repair else iter([(placed, "")])
+        proven = (z for z, _ in repairs if prove_certificate(problem, z, tolerances).proven)
+    return next((Bound(delta, found) for found in proven), None)
 
 
 def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
@@ -267,37 +280,6 @@ def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
     size = np.max([np.linalg.norm(x) for x in placed]) * problem.norms + np.abs(problem.lower)
     off = np.abs(problem.apply(placed) - problem.lower)
     return float(np.max(off[equal] / np.maximum(size[equal], 1e-300)))
-
-
-def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push: float) -> Bound | None:
-    def prove(step: float) -> Bound | None:
-        delta = root.delta + step
-        z, problem = family.checked_multipliers_at(y, delta), _rounded(family, delta, -1)
-        proven = problem is not None and prove_certificate(problem, z, Tolerances()).proven
-        return Bound(delta, z) if proven else None
-
-    scale = max(abs(root.delta), 1e-6 * family.unit)
-    least = max(PUSHES[0] * scale, root.error / 16.0)
-    if push * scale > least and root.delta + push * scale < family.bracket[1]:
-        found = prove(push * scale)
-        if found is not None:
-            return found
-    steps = [least * 8.0**k for k in range(16) if k < 3 or least * 8.0**k <= PUSHES[-1] * scale]
-    found = _least(prove, [step for step in steps if root.delta + step < family.bracket[1]])
-    if found is not None:
-        return found
-    for share in REPAIRED_PUSHES:
-        delta = root.delta + share * scale
-        if delta >= family.bracket[1]:
-            return None
-        problem = _rounded(family, delta, -1)
-        if problem is None:
-            continue
-        adapted = family.checked_multipliers_at(y, delta)
-        for candidate, _ in repaired_certificates(problem, adapted, Tolerances()):
-            if prove_certificate(problem, candidate, Tolerances()).proven:
-                return Bound(delta, candidate)
-    return None
 
 
 def _least(prove: Callable[[float], Bound | None], pushes: Sequence[float]) -> Bound | None:

@@ -21,7 +21,7 @@ from sdpfeas.claims import Claim, Verdict
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.errors import CardError, OptionError, ProblemError
 from sdpfeas.families import LevelSet, MaxCut, ParametricFamily, Planted, Theta, find_family
-from sdpfeas.families.parametric_family import linear_rows
+from sdpfeas.families.parametric_family import moved_rows
 from sdpfeas.families.planted import BOUNDS, MATRIX_STORAGE, PlantedOptions
 from sdpfeas.families.threshold_bounds import certificate_root
 from sdpfeas.problem.rows import NoRows, Sparse
@@ -443,8 +443,16 @@ def test_unknown_families_are_refused_with_a_hint():
 @pytest.mark.parametrize("delta", [5e-324, 1.5e-323, 1e-310, 3 * 2.0**-1022, 1.0, 1e300, 1.7e308])
 def test_rows_that_move_are_not_rounded(exponent: int, delta: float) -> None:
     """Half of the smallest number is none, though the smallest number is."""
-    line = linear_rows(NoRows(1, 1, False), Sparse(sp.csr_array([[2.0**exponent]]), 1, False))
-    assert line is not None
-    if line.exact_at(delta):
-        moved = Fraction(float(line.at(delta).exact_row(0)[0]))
-        assert moved == -Fraction(delta) * Fraction(2) ** exponent
+    rows = moved_rows(NoRows(1, 1, False), Sparse(sp.csr_array([[2.0**exponent]]), 1, False), delta)
+    if rows is not None:
+        assert rows.exact_row(0)[0] == -Fraction(delta) * Fraction(2) ** exponent
+
+
+def test_rows_that_overlap_or_are_rounded_are_not_added() -> None:
+    one, three = (Sparse(sp.csr_array([[value, 0.0]]), 2, False) for value in (1.0, 3.0))
+    other = Sparse(sp.csr_array([[0.0, 5.0]]), 2, False)
+    assert moved_rows(three, one, 2.0) is None
+    assert moved_rows(other, three, 2.0) is None
+    found = moved_rows(other, one, 2.0)
+    assert found is not None
+    assert found.to_csr().toarray().tolist() == [[-2.0, 5.0]]
