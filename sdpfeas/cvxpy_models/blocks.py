@@ -7,7 +7,6 @@ zero when values are mapped back. The conversion is exact: no coefficient is rou
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
+from sdpfeas.cvxpy_models.canonical_form import CanonicalForm, triangle_side
 from sdpfeas.numerics.exact_arithmetic import sum_of
 from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.lmi import LMI
@@ -67,7 +66,7 @@ def second_order(rows: np.ndarray) -> Cone:
 
 def semidefinite(rows: np.ndarray) -> Cone:
     """Return a semidefinite cone; ``rows`` has the lower triangle by columns."""
-    n = (math.isqrt(8 * rows.size + 1) - 1) // 2
+    n = triangle_side(rows.size)
     return Cone(PSD(n), rows, rows, triangle_map(n, 0.5).T, triangle_map(n, 1.0).tocsr())
 
 
@@ -76,7 +75,7 @@ def hermitian(matrix: Any, b: FloatArray, rows: np.ndarray) -> Cone | None:
 
     None if they are not, or if a number of ``Re + Im`` would be rounded.
     """
-    side = (math.isqrt(8 * rows.size + 1) - 1) // 2
+    side = triangle_side(rows.size)
     if side % 2 or side == 0:
         return None
     real, imaginary, empty = _halves(side // 2)

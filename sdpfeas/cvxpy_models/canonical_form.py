@@ -58,15 +58,6 @@ def capturing_solver(
         def cite(self, data: Any) -> str:
             return ""
 
-        def apply(self, problem: Any) -> Any:
-            """Return data and inverse data; faster than cvxpy's own if only constraints are needed."""
-            bounds = (problem.lower_bounds, problem.upper_bounds, problem.lb_tensor, problem.ub_tensor)
-            plain = problem.P is None and problem.A.shape[1] == 1 and all(bound is None for bound in bounds)
-            if answer is not None or problem.total_param_size or not plain:
-                return super().apply(problem)
-            matrix, b = _cone_data(problem)
-            return {"param_prob": problem, "A": matrix, "b": b}, {self.VAR_ID: problem.x.id}
-
         def solve_via_data(
             self, data: Any, warm_start: bool, verbose: bool, solver_opts: Any, solver_cache: Any = None
         ) -> Any:
@@ -80,33 +71,9 @@ def capturing_solver(
     return Reader()
 
 
-def _cone_data(program: Any) -> tuple[Any, FloatArray]:
-    """Return ``A`` and ``b`` of a cone program without parameters, ``b - A x`` in its cones.
-
-    cvxpy stores both in one column, entry by entry, constants last: equations with the opposite sign, and the
-    bounds of all second-order cones of a constraint before their vectors.
-    """
-    m, n = program.constr_size, program.x.size
-    stored = sp.coo_array(program.A)
-    at, data = stored.coords[0].astype(np.int64), stored.data
-    place, sign = np.arange(m), -np.ones(m)
-    start = 0
-    for constraint in program.constraints:
-        size, kind = constraint.size, type(constraint).__name__
-        if kind == "Zero":
-            sign[start : start + size] = 1.0
-        elif kind == "SOC":
-            cones = constraint.args[0].size
-            length = size // max(cones, 1)
-            rows = np.arange(start, start + size).reshape(cones, length)
-            place[start : start + size] = np.concatenate([rows[:, 0], rows[:, 1:].ravel()])
-        start += size
-    column, row = np.divmod(at, max(m, 1))
-    data = data * sign[row]
-    own = column < n
-    b = np.zeros(m)
-    np.add.at(b, place[row[~own]], -data[~own])
-    return sp.csr_array((data[own], (place[row[own]], column[own])), shape=(m, n)), b
+def triangle_side(size: int) -> int:
+    """Return the side of a matrix whose triangle has so many entries."""
+    return (math.isqrt(8 * size + 1) - 1) // 2
 
 
 #: Reductions of cvxpy that give an exactly equivalent problem.
@@ -177,7 +144,7 @@ class CanonicalForm:
         """Inequality rows, and the rows of every cone that its interior direction increases."""
         firsts = [cone[:1] for cone in self.second_order]
         for cone in self.semidefinite:
-            j, i = np.triu_indices((math.isqrt(8 * cone.size + 1) - 1) // 2)
+            j, i = np.triu_indices(triangle_side(cone.size))
             firsts.append(cone[i == j])
         return np.concatenate([self.nonneg, *firsts])
 
@@ -215,8 +182,7 @@ class CanonicalForm:
         """Return multipliers of the rows by the id of their constraint, in the convention of solvers."""
         halved = np.array(z)
         for rows in self.semidefinite:  # a row off the diagonal stands for two entries
-            n = (math.isqrt(8 * rows.size + 1) - 1) // 2
-            j, i = np.triu_indices(n)
+            j, i = np.triu_indices(triangle_side(rows.size))
             halved[rows[i != j]] *= 0.5
         return {number: halved[rows] if rows.size != 1 else halved[rows][0] for number, rows in self.pieces}
 

@@ -13,16 +13,18 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.backends.clarabel import set_up
 from sdpfeas.cvxpy_models.accepted_atoms import atoms, is_even_power
-from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
-from sdpfeas.cvxpy_models.constraints import describe_constraint, successors, tied
+from sdpfeas.cvxpy_models.canonical_form import CanonicalForm, triangle_side
+from sdpfeas.cvxpy_models.constraints import ConstraintRows, describe_constraint
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.conic_form import Cones, ConicForm
 
 if TYPE_CHECKING:
     from sdpfeas.cvxpy_models.conversion import CvxpyForm
@@ -54,14 +56,14 @@ MAX_CACHED_STRUCTURES = 10_000
 
 def require_equivalent(form: CvxpyForm) -> None:
     """Raise an error if the canonical form differs from the constraints of a model at random points."""
-    pieces = dict(form.canonical.pieces)
-    groups = _Groups(form)
     found: dict[tuple[Any, ...], _Compared] = {}
-    for constraint in form.original.constraints:
-        made = [m for m, original in form.compiled if original is constraint]
-        rows = [_rows(m, form.canonical, pieces) for m in made]
-        if sum(part.size for part in rows) or constraint.size:
-            item = _Compared(constraint, rows[0], groups.extra(rows), form)
+    free = list[np.ndarray]()
+    for part in form.parts:
+        if part.constraint is None:
+            tied = form.auxiliary[form.canonical.matrix[part.main].indices].any()
+            free += [] if tied else [part.main]
+        elif part.rows.size or part.constraint.size:
+            item = _Compared(part, form)
             alike = sum(key[0] == item.key[0] for key in found) if item.open.size else 0
             if item.key not in _same and alike < MAX_PROGRAMS_PER_STRUCTURE:
                 found.setdefault(item.key, item)
@@ -72,7 +74,7 @@ def require_equivalent(form: CvxpyForm) -> None:
     with _values_kept(form.original.variables()):
         for k in range(RANDOM_POINTS):
             x = _set_random(form, rng, k)
-            equations, signs = groups.misses(x)
+            equations, signs = _misses(form.canonical, np.concatenate([np.zeros(0, dtype=int), *free]), x)
             if signs:
                 continue  # the values violate attributes, which atoms rely on
             if equations and all(_domain_gap(c) < 0.0 for c in form.original.constraints):
@@ -114,68 +116,34 @@ def require_satisfied(form: CvxpyForm, point: Any) -> None:
         raise ProblemError(wrong)
 
 
-class _Groups:
-    """Rows of auxiliary variables, by the auxiliary columns that tie them to the rows of constraints."""
-
-    def __init__(self, form: CvxpyForm) -> None:
-        self._canonical = form.canonical
-        own = np.flatnonzero(~form.auxiliary)
-        self._group = dict(
-            zip((number for number, _ in form.canonical.pieces), tied(form.canonical, own), strict=True)
-        )
-        owned = {n for made, _ in form.compiled for n in successors(made.id, form.canonical)}
-        self._auxiliary: dict[int, list[np.ndarray]] = {}
-        self._other = [np.zeros(0, dtype=int)]
-        mask = form.auxiliary
-        for number, rows in form.canonical.pieces:
-            if number not in owned and rows.size:
-                tied_rows = mask[form.canonical.matrix[rows].indices].any()
-                found = self._auxiliary.setdefault(self._group[number], []) if tied_rows else self._other
-                found.append(rows)
-        self._of_row = np.full(form.canonical.b.size, -1)
-        for number, rows in form.canonical.pieces:
-            self._of_row[rows] = self._group[number]
-
-    def misses(self, x: FloatArray) -> tuple[bool, bool]:
-        """Whether rows of no constraint are violated: equations (domains), others (attributes)."""
-        rows, form = np.concatenate(self._other), self._canonical
-        if not rows.size:
-            return False, False
-        equal, rest = np.isin(rows, form.zero), form.b - form.matrix @ x
-        tolerance = 1e-6 * (1.0 + float(np.max(np.abs(x), initial=0.0)))
-        missed = [
-            bool(np.any(_row_gaps(form, part, rest) > tolerance)) for part in (rows[equal], rows[~equal])
-        ]
-        return missed[0], missed[1]
-
-    def extra(self, rows: list[np.ndarray]) -> np.ndarray:
-        """Return the rows besides the first ones: implied constraints, and rows of auxiliary columns."""
-        groups = np.unique(self._of_row[np.concatenate(rows)])
-        found = [part for group in groups.tolist() for part in self._auxiliary.get(group, [])]
-        return np.concatenate([np.zeros(0, dtype=int), *rows[1:], *found])
-
-
-def _rows(made: Any, form: CanonicalForm, pieces: dict[int, np.ndarray]) -> np.ndarray:
-    found = [pieces[n] for n in sorted(successors(made.id, form)) if n in pieces]
-    return np.concatenate([np.zeros(0, dtype=int), *found])
+def _misses(form: CanonicalForm, rows: np.ndarray, x: FloatArray) -> tuple[bool, bool]:
+    """Whether rows of no constraint are violated: equations (domains), others (attributes)."""
+    equal, rest = np.isin(rows, form.zero), form.b - form.matrix @ x
+    tolerance = 1e-6 * (1.0 + float(np.max(np.abs(x), initial=0.0)))
+    missed = [bool(np.any(_row_gaps(form, part, rest) > tolerance)) for part in (rows[equal], rows[~equal])]
+    return missed[0], missed[1]
 
 
 class _Compared:
     """A constraint and its rows of the canonical form: ``main``, and ``extra`` that define ``u``."""
 
-    def __init__(self, constraint: Any, main: np.ndarray, extra: np.ndarray, form: CvxpyForm) -> None:
-        self.constraint, self.main, self.extra = constraint, main, extra
-        self.form, self._canonical = form, form.canonical
-        self._auxiliary = form.auxiliary
+    def __init__(self, part: ConstraintRows, form: CvxpyForm) -> None:
+        self.constraint, self.main = part.constraint, part.stated
+        self.extra = np.concatenate([np.setdiff1d(part.main, part.stated), part.extra])
+        self._canonical, self._auxiliary = form.canonical, form.auxiliary
         self._seen = 0
-        matrix = self._canonical.matrix[np.concatenate([main, extra])]
+        matrix = self._canonical.matrix[self._rows]
         columns, places = np.unique(matrix.indices, return_inverse=True)
         self.open = columns[self._auxiliary[columns]]
         self.key = (
-            _structure(constraint),
-            main.size,
+            _structure(self.constraint),
+            self.main.size,
             hash((matrix.indptr.tobytes(), places.tobytes(), np.sign(matrix.data).tobytes())),
         )
+
+    @property
+    def _rows(self) -> np.ndarray:
+        return np.concatenate([self.main, self.extra])
 
     def compare(self, x: FloatArray, rng: np.random.Generator, allowed: bool) -> bool:
         """Compare at a point; True if no other point is needed. ``allowed``: no other row is violated."""
@@ -208,8 +176,7 @@ class _Compared:
         return False
 
     def _require_equal(self, given: FloatArray, found: FloatArray, x: FloatArray, relative: float) -> None:
-        rows = np.concatenate([self.main, self.extra])
-        canonical = self._canonical
+        canonical, rows = self._canonical, self._rows
         sizes = abs(canonical.matrix[rows]) @ np.abs(x) + np.abs(canonical.b[rows])
         size = max(1.0, float(np.max(sizes, initial=0.0)), _size(self.constraint))
         if given.size != found.size:
@@ -226,13 +193,9 @@ class _Compared:
         )
 
     def _too_large(self) -> bool:
-        rows = np.concatenate([self.main, self.extra])
-        inside = np.zeros(self._canonical.b.size, dtype=bool)
-        inside[rows] = True
         longest = MAX_PROGRAM_SIDE * (MAX_PROGRAM_SIDE + 1) // 2
-        return rows.size > MAX_PROGRAM_ROWS or any(
-            inside[cone[0]] and cone.size > longest for cone in self._canonical.semidefinite
-        )
+        matrices = _cones(self._canonical, self._rows).semidefinite
+        return self._rows.size > MAX_PROGRAM_ROWS or any(cone.size > longest for cone in matrices)
 
     def _converted(self, x: FloatArray, rng: np.random.Generator, affine: bool) -> FloatArray | None:
         """Return the smallest slacks of the main rows; infinite if infeasible, None if unknown."""
@@ -246,20 +209,36 @@ class _Compared:
         return _least_slacks(canonical, self.main, self.extra, self.open, rest, rng)
 
 
+class _Cones(NamedTuple):
+    """Rows of a canonical form, by cone."""
+
+    zero: np.ndarray
+    nonneg: np.ndarray
+    second_order: list[np.ndarray]
+    semidefinite: list[np.ndarray]
+
+
+def _cones(form: CanonicalForm, rows: np.ndarray) -> _Cones:
+    """Return the cones of some rows."""
+    inside = np.zeros(form.b.size, dtype=bool)
+    inside[rows] = True
+    second, semidefinite = (
+        [cone for cone in cones if inside[cone[0]]] for cones in (form.second_order, form.semidefinite)
+    )
+    return _Cones(form.zero[inside[form.zero]], form.nonneg[inside[form.nonneg]], second, semidefinite)
+
+
 def _row_gaps(form: CanonicalForm, rows: np.ndarray, rest: FloatArray) -> FloatArray:
     """Return the violation of the cones of some rows with values ``rest``, one number per cone."""
-    inside = np.zeros(rest.size, dtype=bool)
-    inside[rows] = True
-    parts = [np.abs(rest[form.zero[inside[form.zero]]]), -rest[form.nonneg[inside[form.nonneg]]]]
-    second = [cone for cone in form.second_order if inside[cone[0]]]
-    parts.append(np.array([np.linalg.norm(rest[cone[1:]]) - rest[cone[0]] for cone in second]))
-    for cone in form.semidefinite:
-        if inside[cone[0]]:
-            n = (math.isqrt(8 * cone.size + 1) - 1) // 2
-            matrix = np.zeros((n, n))
-            j, i = np.triu_indices(n)
-            matrix[i, j] = rest[cone]
-            parts.append(-np.linalg.eigvalsh(matrix)[:1])
+    cones = _cones(form, rows)
+    lengths = np.array([np.linalg.norm(rest[cone[1:]]) - rest[cone[0]] for cone in cones.second_order])
+    parts = [np.abs(rest[cones.zero]), -rest[cones.nonneg], lengths]
+    for cone in cones.semidefinite:
+        n = triangle_side(cone.size)
+        matrix = np.zeros((n, n))
+        j, i = np.triu_indices(n)
+        matrix[i, j] = rest[cone]
+        parts.append(-np.linalg.eigvalsh(matrix)[:1])
     return np.concatenate(parts)
 
 
@@ -272,37 +251,26 @@ def _least_slacks(
     rng: np.random.Generator,
 ) -> FloatArray | None:
     """Minimise a weighted sum of the slacks of inequalities over auxiliary columns."""
-    import clarabel
-
-    inside = np.zeros(rest.size, dtype=bool)
-    inside[extra] = True
-    zero, nonneg = form.zero[inside[form.zero]], form.nonneg[inside[form.nonneg]]
-    second = [cone for cone in form.second_order if inside[cone[0]]]
-    semidefinite = [cone for cone in form.semidefinite if inside[cone[0]]]
-    order = [zero, main, nonneg, *second]
-    scale = [np.ones(zero.size + main.size + nonneg.size + sum(cone.size for cone in second))]
-    cones = [clarabel.ZeroConeT(zero.size)] if zero.size else []
-    cones.append(clarabel.NonnegativeConeT(main.size + nonneg.size))
-    cones += [clarabel.SecondOrderConeT(cone.size) for cone in second]
-    for cone in semidefinite:
-        n = (math.isqrt(8 * cone.size + 1) - 1) // 2
-        j, i = np.triu_indices(n)
+    cones = _cones(form, extra)
+    order = [cones.zero, main, cones.nonneg, *cones.second_order]
+    scale = [np.ones(sum(part.size for part in order))]
+    for cone in cones.semidefinite:
+        j, i = np.triu_indices(triangle_side(cone.size))
         upper = np.lexsort((j, i))  # Clarabel stacks the columns of the upper triangle
         order.append(cone[upper])
         scale.append(np.where(i == j, 1.0, math.sqrt(2.0))[upper])
-        cones.append(clarabel.PSDTriangleConeT(n))
     rows, factors = np.concatenate(order), np.concatenate(scale)
-    slack = sp.csr_array(
-        (-np.ones(main.size), (zero.size + np.arange(main.size), np.arange(main.size))),
-        shape=(rows.size, main.size),
-    )
+    slack = -sp.eye_array(rows.size, main.size, k=-cones.zero.size)
     matrix = sp.hstack([sp.diags_array(factors) @ form.matrix[rows][:, columns], slack], format="csc")
     cost = np.concatenate([np.zeros(columns.size), rng.uniform(0.5, 1.5, main.size)])
-    settings = clarabel.DefaultSettings()
-    settings.verbose, settings.max_threads = False, 1
-    none = sp.csc_array((cost.size, cost.size))
-    solver = clarabel.DefaultSolver(none, cost, matrix, factors * rest[rows], cones, settings)
-    found = solver.solve()
+    sizes = Cones(
+        free=cones.zero.size,
+        nonneg=main.size + cones.nonneg.size,
+        second_order=tuple(cone.size for cone in cones.second_order),
+        semidefinite=tuple(triangle_side(cone.size) for cone in cones.semidefinite),
+    )
+    program = ConicForm.free_variables(cost, matrix, factors * rest[rows], sizes)
+    found = set_up(program, max_threads=1).solve()
     status = str(found.status)
     if status == "PrimalInfeasible":
         return np.full(main.size, np.inf)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -159,15 +160,21 @@ class ConstraintRows:
     """A constraint of the user, or the attributes of a variable, with its rows of the canonical form.
 
     ``main`` are the rows of the constraint itself, ``extra`` those that define atoms in it. ``stated`` are
-    those of ``main`` that the user wrote; the others are implied by the domain of an atom.
+    those of ``main`` that the user wrote; the others are implied by the domain of an atom. ``attribute``
+    describes attributes.
     """
 
-    name: str
     constraint: Any
     variable: Any
     main: np.ndarray
     extra: np.ndarray
     stated: np.ndarray
+    attribute: str = ""
+
+    @cached_property
+    def name(self) -> str:
+        """The constraint by its label or as it is written, or the attribute."""
+        return self.attribute if self.constraint is None else describe_constraint(self.constraint)
 
     @property
     def rows(self) -> np.ndarray:
@@ -229,13 +236,13 @@ def trace_constraints(
             else:
                 attributes.setdefault((-1, "a constraint cvxpy added"), []).append(rows)
     parts = [
-        ConstraintRows(describe_constraint(c), c, None, *map(_joined, rows))
+        ConstraintRows(c, None, _joined(rows[0]), _joined(rows[1]), _joined(rows[2]))
         for c, *rows in zip(constraints, main, extra, stated, strict=True)
     ]
     for (v, said), pieces in attributes.items():
         variable = None if v < 0 else variables[v]
         rows = _joined(pieces)
-        parts.append(ConstraintRows(said, None, variable, rows, _joined([]), rows))
+        parts.append(ConstraintRows(None, variable, rows, _joined([]), rows, said))
     return parts
 
 
