@@ -23,10 +23,10 @@ from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import changed
-from sdpfeas.problem.reductions.integer_rows import read_bounds
+from sdpfeas.problem.reductions.integer_rows import rational_entries, read_bounds
 from sdpfeas.problem.reductions.row_scaling import RowScaling
-from sdpfeas.problem.rows import Dense, Rows, Sparse
-from sdpfeas.problem.rows.base import Read, stored_rows
+from sdpfeas.problem.rows import Dense, Rows
+from sdpfeas.problem.rows.base import Read
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> DecimalData:
             if isinstance(value, float) and math.isfinite(value) and read(value) != Fraction(value):
                 where = f"{name} of {block.described()}, {read.example},"
                 raise ProblemError(f"{where} is not exactly representable as a double")
-    parts = [_read(rows, read) for rows in problem.rows]
+    parts = [_Read(rows, read) for rows in problem.rows]
     ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
     numbers = [[v for v in bounds if v is not None] for bounds in zip(*ends, strict=True)]
     for part in parts:
@@ -115,14 +115,13 @@ class RecordingReader:
             self.example = f"{value} for {found}"
 
 
-@dataclass(frozen=True)
 class _Read:
     """The rows on one block as fractions: nonzero values, their row indices and flat positions."""
 
-    rows: Rows
-    places: np.ndarray
-    owners: list[int]
-    values: list[Fraction]
+    def __init__(self, rows: Rows, read: Read) -> None:
+        self.rows = rows
+        starts, self.places, self.values = rational_entries(rows, read)
+        self.owners = np.repeat(np.arange(rows.m), np.diff(starts)).tolist()
 
     def times(self, factors: Sequence[Fraction]) -> Any:
         """Return the rows as doubles, each multiplied by its factor."""
@@ -132,22 +131,6 @@ class _Read:
         shape = (self.rows.m, math.prod(self.rows.shape))
         csr = sp.csr_array((np.array(data, dtype=np.float64), (self.owners, self.places)), shape)
         return csr.toarray().reshape(self.rows.m, *self.rows.shape) if isinstance(self.rows, Dense) else csr
-
-
-def _read(rows: Rows, read: Read) -> _Read:
-    """Convert the rows on one block to fractions."""
-    if isinstance(rows, Sparse):
-        array: Any = rows.array
-        owners = stored_rows(array).tolist()
-        return _Read(rows, array.indices, owners, [read(v) for v in array.data.tolist()])
-    places, owners, values = [np.zeros(0, dtype=np.int64)], list[int](), list[Fraction]()
-    for i in range(rows.m):
-        row = rows.exact_row(i, read).reshape(-1)
-        place = np.flatnonzero(row != 0)
-        places.append(place)
-        owners += [i] * place.size
-        values += row[place].tolist()
-    return _Read(rows, np.concatenate(places), owners, values)
 
 
 def _whole(values: list[Fraction], where: str) -> tuple[Fraction, list[float]]:
@@ -183,7 +166,7 @@ def _double(value: Fraction) -> float | None:
 def _lmi(lmi: LMI, j: int, read: Read) -> tuple[LMI, Fraction]:
     """Scale an LMI, read as decimals, to doubles; return it with the factor."""
     constant = [read(v) for v in lmi.constant.reshape(-1).tolist()]
-    parts = [_read(rows, read) for rows in lmi.coefficients]
+    parts = [_Read(rows, read) for rows in lmi.coefficients]
     values = constant + [v for part in parts for v in part.values]
     factor, whole = _whole(values, f"LMI {j if lmi.name is None else lmi.name}")
     made = [part.times([factor] * part.rows.m) for part in parts]

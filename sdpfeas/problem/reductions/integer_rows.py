@@ -7,10 +7,9 @@ fractions that round to them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,8 +19,7 @@ from sdpfeas.numerics.exact_arithmetic import READERS, Reading, is_simple
 from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.problem.problem import FeasibilityProblem, restricting_rows
 from sdpfeas.problem.rows import Dense, Rows, Sparse
-from sdpfeas.problem.rows.base import stored_rows
-from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.rows.base import Read, stored_rows
 
 #: Integers up to this magnitude are stored as int64; products of two of them do not overflow.
 MAX_INT64_FACTOR = 2**31
@@ -40,15 +38,15 @@ class IntegralRows:
 
     ``scales``: the factor of every row. ``lower, upper``: scaled bounds, None if infinite. ``firm``: whether
     all numbers of a row are short decimals or simple fractions, or are rounded from those; other numbers were
-    computed or measured, and their last digits are noise. ``words``: for every block the rows as a CSR array
-    of int64, None if an integer exceeds ``MAX_INT64_FACTOR``.
+    computed or measured, and their last digits are noise.
     """
 
     firm: list[bool]
     scales: list[Fraction]
     lower: list[int | None]
     upper: list[int | None]
-    words: list[Any]
+    #: For every block row pointers, flat positions and integers, as in a CSR array.
+    _tables: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
     def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
         self.problem, self.reading = problem, reading
@@ -69,81 +67,66 @@ class IntegralRows:
         for rows in problem.rows:
             if not isinstance(rows, (Dense, Sparse)):
                 return False
-            blocks.append(sp.csr_array(rows.to_csr(), copy=True))
+            blocks.append(rows.to_csr())
         ends = [np.where(np.isfinite(end), end, 0.0) for end in (problem.lower, problem.upper)]
         for numbers in (*(block.data for block in blocks), *ends):
             if np.any(np.abs(numbers) > MAX_INT64_FACTOR) or np.any(numbers != np.rint(numbers)):
                 return False
-        divisors = np.zeros(problem.m, dtype=np.int64)
+        whole = [end.astype(np.int64) for end in ends]
+        divisors = np.gcd(*whole)
         for block in blocks:
-            block.eliminate_zeros()
             np.gcd.at(divisors, stored_rows(block), np.abs(block.data.astype(np.int64)))
-        for end in ends:
-            divisors = np.gcd(divisors, np.abs(end.astype(np.int64)))
         divisors = np.maximum(divisors, 1)
         self.firm = [True] * problem.m
         self.scales = [Fraction(1, d) for d in divisors.tolist()]
         self.lower, self.upper = (
-            [v if known else None for v, known in zip(whole, np.isfinite(end).tolist(), strict=True)]
-            for whole, end in zip(
-                [(end.astype(np.int64) // divisors).tolist() for end in ends],
-                (problem.lower, problem.upper),
-                strict=True,
+            [v if math.isfinite(bound) else None for v, bound in zip(values, end.tolist(), strict=True)]
+            for values, end in zip(
+                [(end // divisors).tolist() for end in whole], (problem.lower, problem.upper), strict=True
             )
         )
-        self.words = []
-        for block in blocks:
-            values = block.data.astype(np.int64) // divisors[stored_rows(block)]
-            self.words.append(sp.csr_array((values, block.indices, block.indptr), block.shape))
+        self._tables = [
+            (block.indptr, block.indices, block.data.astype(np.int64) // divisors[stored_rows(block)])
+            for block in blocks
+        ]
         return True
 
     def _take(self) -> None:
         """Convert rows and bounds to integers by fractions, row by row."""
-        problem = self.problem
-        read = READERS[self.reading]
+        problem, read = self.problem, READERS[self.reading]
         ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
-        parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
-        lines = _timed(zip(*parts, strict=True))
+        tables = [rational_entries(rows, read) for rows in problem.rows]
+        filled = [table for table in tables if table[2]]
         simple = _rounds_simple if self.reading == Reading.STORED else is_simple
-        self.firm = [
-            all(simple(v) for _, values in row for v in values)
-            and all(v is None or simple(v) for v in bounds)
-            for row, bounds in zip(lines, zip(*ends, strict=True), strict=True)
-        ]
-        self._entries, nothing = [[] for _ in problem.sets], np.empty(0, dtype=object)
-        self.scales, self.lower, self.upper = [], [], []
+        self.firm, self.scales = [], []
         for i in _timed(range(problem.m)):
-            row = [part[i] for part in parts]
-            bounds = [end[i] for end in ends]
-            numbers = [v for _, values in row for v in values]
-            numbers += [v for v in bounds if v is not None]
+            numbers = [v for starts, _, values in filled for v in values[starts[i] : starts[i + 1]]]
+            numbers += [bound for end in ends if (bound := end[i]) is not None]
             common = math.lcm(*(v.denominator for v in numbers))
             divisor = math.gcd(*(v.numerator * (common // v.denominator) for v in numbers)) or 1
-            scale = Fraction(common, divisor)
-            self.scales.append(scale)
-            for out, bound in zip((self.lower, self.upper), bounds, strict=True):
-                out.append(None if bound is None else int(bound * scale))
-            for b, (place, values) in enumerate(row):
-                if not values:
-                    self._entries[b].append((place, nothing))
-                    continue
-                whole = np.empty(len(values), dtype=object)
-                whole[:] = [int(v * scale) for v in values]
-                self._entries[b].append((place, whole))
-        self.words = [
-            _words(entries, block) for entries, block in zip(self._entries, problem.sets, strict=True)
-        ]
+            self.firm.append(all(map(simple, numbers)))
+            self.scales.append(Fraction(common, divisor))
+        self.lower, self.upper = (
+            [None if v is None else int(v * scale) for v, scale in zip(end, self.scales, strict=True)]
+            for end in ends
+        )
+        self._tables = []
+        for starts, places, values in tables:
+            check_deadline("the rows in integers")
+            owners = np.repeat(np.arange(problem.m), np.diff(starts)).tolist()
+            whole = np.empty(len(values), dtype=object)
+            whole[:] = [int(v * self.scales[i]) for i, v in zip(owners, values, strict=True)]
+            self._tables.append((starts, places, whole))
 
     @cached_property
-    def _entries(self) -> list[list[Entries]]:
-        """Positions and integers of every row, by block."""
-        return [
-            [
-                (words.indices[a:c].astype(np.int64), words.data[a:c].astype(object))
-                for a, c in pairwise(words.indptr)
-            ]
-            for words in self.words
-        ]
+    def words(self) -> list[Any]:
+        """The rows on every block as a CSR array of int64; None if an integer is too large."""
+        out = list[Any]()
+        for block, (starts, places, values) in zip(self.problem.sets, self._tables, strict=True):
+            short = values.dtype != object or all(abs(v) <= MAX_INT64_FACTOR for v in values)
+            parts = (values.astype(np.int64), places, starts) if short else None
+            out.append(sp.csr_array(parts, (self.problem.m, block.entries)) if short else None)
+        return out
 
     @cached_property
     def simple(self) -> bool:
@@ -153,7 +136,9 @@ class IntegralRows:
 
     def row(self, b: int, i: int) -> Entries:
         """Return positions and integers of row ``i`` on block ``b``."""
-        return self._entries[b][i]
+        starts, places, values = self._tables[b]
+        part = slice(starts[i], starts[i + 1])
+        return places[part], values[part].astype(object)
 
     def weights(self, y: np.ndarray) -> np.ndarray:
         """Map multipliers of the original rows to integer multipliers, up to a positive factor."""
@@ -171,11 +156,11 @@ class IntegralRows:
 
     def adjoint(self, weights: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the weighted sum of the integer rows on every block."""
-        used = np.flatnonzero(weights != 0)
-        for block, entries in zip(self.problem.sets, self._entries, strict=True):
-            total = np.zeros(math.prod(block.shape), dtype=object)
+        used = np.flatnonzero(weights != 0).tolist()
+        for b, block in enumerate(self.problem.sets):
+            total = np.zeros(block.entries, dtype=object)
             for i in used:
-                place, values = entries[i]
+                place, values = self.row(b, i)
                 total[place] = total[place] + values * weights[i]
             yield total.reshape(block.shape)
 
@@ -188,7 +173,7 @@ def _rounds_simple(value: Fraction) -> bool:
         return False
 
 
-def read_bounds(values: np.ndarray, read: Callable[[float], Fraction]) -> list[Fraction | None]:
+def read_bounds(values: np.ndarray, read: Read) -> list[Fraction | None]:
     """Convert bounds to fractions; infinite bounds become None."""
     return [read(v) if math.isfinite(v) else None for v in values.tolist()]
 
@@ -200,43 +185,18 @@ def _timed(rows: Iterable[T]) -> Iterator[T]:
         yield row
 
 
-def _fractions(
-    rows: Rows, read: Callable[[float], Fraction], m: int
-) -> list[tuple[np.ndarray, list[Fraction]]]:
-    """Return positions and values, as fractions, of every row on one block."""
-    # One shared object for all empty parts: with many blocks, a row has entries in few of them.
-    nothing: tuple[np.ndarray, list[Fraction]] = (np.zeros(0, dtype=np.int64), [])
-    if rows.empty:
-        return [nothing] * m
-    arrays = rows.state()[1]
-    if rows.kind == "sparse":
-        place, data, ends = arrays["indices"], arrays["data"].tolist(), arrays["indptr"].tolist()
-        cuts = _timed(pairwise(ends))
-        return [(np.asarray(place[a:c]), [read(v) for v in data[a:c]]) if a < c else nothing for a, c in cuts]
-    if rows.kind == "dense":
-        flat = arrays["array"].reshape(m, -1)
-        places = [np.flatnonzero(row) for row in flat]
-        pairs = _timed(zip(places, flat, strict=True))
-        return [(p, [read(v) for v in row[p].tolist()]) for p, row in pairs]
-    out = []
-    for i in _timed(range(m)):
+def rational_entries(rows: Rows, read: Read) -> tuple[np.ndarray, np.ndarray, list[Fraction]]:
+    """Return row pointers, flat positions and values of the rows on one block, as in a CSR array."""
+    if isinstance(rows, (Dense, Sparse)):
+        csr = rows.to_csr()
+        return csr.indptr, csr.indices, [read(v) for v in _timed(csr.data.tolist())]
+    starts, places, values = [0], [np.zeros(0, dtype=np.int64)], list[Fraction]()
+    for i in _timed(range(rows.m)):
         row = rows.exact_row(i, read).reshape(-1)
-        place = np.flatnonzero(row != 0)
-        out.append((place, list(row[place])))
-    return out
-
-
-def _words(entries: list[Entries], block: BlockSet) -> Any | None:
-    """Return the rows on one block as a CSR array of int64; None if an integer is too large."""
-    shape = (len(entries), math.prod(block.shape))
-    if not entries:
-        return sp.csr_array(shape, dtype=np.int64)
-    values = np.concatenate([values for _, values in entries])
-    if any(abs(v) > MAX_INT64_FACTOR for v in values):
-        return None
-    ends = np.cumsum([0, *(len(own) for own, _ in entries)])
-    places = np.concatenate([place for place, _ in entries])
-    return sp.csr_array((values.astype(np.int64), places, ends), shape)
+        places.append(np.flatnonzero(row != 0))
+        values += row[places[-1]].tolist()
+        starts.append(len(values))
+    return np.array(starts), np.concatenate(places), values
 
 
 def integral_rows(problem: FeasibilityProblem, reading: Reading) -> IntegralRows:
