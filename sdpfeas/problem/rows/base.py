@@ -215,10 +215,8 @@ def csr_from_parts(parts: dict[str, np.ndarray], m: int, width: int) -> Any:
 #: for factors times sums with cancellation: a partial sum is zero or a multiple of the last bit of its terms.
 SAFE_SMALL = 1e-200
 
-#: Computed norms outside these bounds may be affected by underflow or overflow of the squares.
-NORM_SMALL, NORM_LARGE = 1e-140, 1e150
-
-#: Rows with stored numbers up to this size have norms far from overflow, for every storage kind.
+#: With stored numbers up to this size and down to its inverse, norms neither overflow nor underflow, for
+#: every storage kind.
 NORM_SAFE = 1e30
 
 #: A bound of sums of products: the magnitudes of ``apply`` or ``adjoint``.
@@ -297,24 +295,16 @@ class Rows(ABC):
 
     def norms(self) -> FloatArray:
         """Return the Frobenius norm of every row."""
+        low, high = self.value_range
         with np.errstate(all="ignore"):
-            out = self._plain_norms()
-            for i in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE)) & self._filled):
-                out[i] = math.hypot(*self._entries(int(i)))
-        return out
+            if low >= 1.0 / NORM_SAFE and high <= NORM_SAFE:
+                return self._plain_norms()
+            rows, power = self.units()
+            return np.ldexp(rows._plain_norms(), power)
 
     @abstractmethod
     def _plain_norms(self) -> FloatArray:
         """Return the Frobenius norms, valid if squares neither underflow nor overflow."""
-
-    @property
-    def _filled(self) -> np.ndarray | bool:
-        """Mask of rows with stored entries; True if that is unknown."""
-        return True
-
-    def _entries(self, i: int) -> FloatArray:
-        """Return the entries of row ``i``; zeros may be omitted."""
-        return self._row(i).ravel()
 
     @abstractmethod
     def _row(self, i: int) -> FloatArray:

@@ -116,10 +116,6 @@ class Stacked(Rows):
             out += product(part, weights)
         return out
 
-    def norms(self) -> FloatArray:
-        """Return the Frobenius norm of every row."""
-        return self._plain_norms()
-
     def _plain_norms(self) -> FloatArray:
         return np.concatenate([part.norms() for part in self.parts])
 

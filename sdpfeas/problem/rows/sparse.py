@@ -135,13 +135,6 @@ class Sparse(Rows):
         squares = self._csr.data * self._csr.data
         return np.sqrt(np.bincount(stored_rows(self._csr), weights=squares, minlength=self.m))
 
-    @property
-    def _filled(self) -> np.ndarray | bool:
-        return np.diff(self._csr.indptr) > 0
-
-    def _entries(self, i: int) -> FloatArray:
-        return np.asarray(self._csr.data[self._csr.indptr[i] : self._csr.indptr[i + 1]])
-
     def _row(self, i: int) -> FloatArray:
         return np.asarray(self._csr[[i]].toarray()).reshape(self.shape)
 
@@ -252,14 +245,6 @@ class NoRows(Sparse):
         """Return the zero of the block."""
         return np.zeros(self.shape)
 
-    def magnitude_apply_upper(self, x: FloatArray) -> FloatArray:
-        """Return zero for every row."""
-        return np.zeros(self.m)
-
-    def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
-        """Return the zero of the block."""
-        return np.zeros(self.shape)
-
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return zero for every row, which is exact."""
         return np.zeros(self.m), np.zeros(self.m)
@@ -268,11 +253,8 @@ class NoRows(Sparse):
         """Return the zero of the block, which is exact."""
         return np.zeros(self.shape), np.zeros(self.shape)
 
-    def norms(self) -> FloatArray:
-        """Return zero for every row."""
+    def _plain_norms(self) -> FloatArray:
         return np.zeros(self.m)
-
-    _norms_upper = norms
 
     def _select(self, index: np.ndarray) -> Rows:
         return NoRows(index.size, self.n, self.matrix)
