@@ -294,12 +294,10 @@ class Faces:
         Raises ``NotReduced`` if the data are not exactly representable as doubles.
         """
         # The last reduction is cached on the rows, because several searches arrive at equal faces.
-        known: _Known | None = self.rows.last_reduction
-        if known is None or not known.faces.same(self):
-            copies = (None if basis is None else basis.copy() for basis in self.bases)
-            known = _Known(replace(self, bases=tuple(copies)), reduce_to(self))
-            self.rows.last_reduction = known
-        return known.reduction
+        known: tuple[Faces, FaceReduction | None] | None = self.rows.last_reduction
+        if known is None or not known[0].same(self):
+            known = self.rows.last_reduction = self, reduce_to(self)
+        return known[1]
 
     def same(self, other: Faces) -> bool:
         """Return whether bases and bounds are equal."""
@@ -309,14 +307,6 @@ class Faces:
             and (self.lower, self.upper) == (other.lower, other.upper)
             and all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in bases)
         )
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A cached reduction with its faces."""
-
-    faces: Faces
-    reduction: FaceReduction | None
 
 
 @dataclass(frozen=True)
