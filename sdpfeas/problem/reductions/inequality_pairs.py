@@ -22,7 +22,13 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.lmi_to_slack import lmi_entries, lmi_rows, stacked_rows, times_stored
+from sdpfeas.problem.reductions.lmi_to_slack import (
+    lmi_array,
+    lmi_entries,
+    lmi_multipliers,
+    lmi_rows,
+    stacked_rows,
+)
 from sdpfeas.problem.rows import Dense, Sparse
 
 #: Rows are compared exactly if the ratios of their values at two points have a smaller relative difference.
@@ -117,9 +123,7 @@ class _Rows:
         start, partners = problem.m, {j: (k, c) for j, k, c in self.pairs}
         for j, size in zip(self.used, self._sizes, strict=True):
             block = problem.lmis[j].set
-            place = lmi_entries(block)
-            parts[j][place] = rows[start : start + size] / times_stored(block)
-            parts[j][place[::-1]] = parts[j][place]
+            parts[j] = lmi_array(block, rows[start : start + size])
             start += size
             if j in partners:
                 k, factor = partners[j]
@@ -140,8 +144,7 @@ class _Rows:
         values = list(own)
         for j, k, factor in self.pairs:
             values[j] = values[j] - factor * values[k]
-        lmis = self._problem.lmis
-        rows = [times_stored(lmis[j].set) * values[j][lmi_entries(lmis[j].set)] for j in self.used]
+        rows = [lmi_multipliers(self._problem.lmis[j].set, values[j]) for j in self.used]
         rest = [values[j].reshape(-1) for j in self._left]
         return np.concatenate([first, *rows]), np.concatenate([np.zeros(0), *rest])
 

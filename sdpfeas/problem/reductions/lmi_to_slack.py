@@ -46,23 +46,25 @@ class LmiToSlack(Reduction):
 
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Return ``Y_ii = y_ii``, ``Y_ij = Y_ji = y_ij / 2`` for every LMI."""
-        y = self.problem.multipliers(y)
-        out, start = [y[: self.original.m]], self.original.m
-        for lmi in self.original.lmis:
-            place = lmi_entries(lmi.set)
-            whole = np.zeros(lmi.set.shape)
-            whole[place] = y[start : start + place[0].size] / times_stored(lmi.set)
-            whole[place[::-1]] = whole[place]
-            out.append(whole.reshape(-1))
-            start += place[0].size
-        return np.concatenate(out)
+        return self.to_lmis(self.problem.multipliers(y))
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Return ``y_ii = Y_ii``, ``y_ij = 2 Y_ij`` (i < j) for every LMI."""
-        rows, own = self.original.split(self.original.multipliers(y))
+        """Return ``y_ii = Y_ii``, ``y_ij = Y_ij + Y_ji`` (i < j) for every LMI."""
+        return self.to_rows(self.original.multipliers(y))
+
+    def to_lmis(self, y: np.ndarray) -> np.ndarray:
+        """Map floating-point or rational multipliers back, unchecked."""
+        sets = [lmi.set for lmi in self.original.lmis]
+        ends = self.original.m + np.cumsum([0, *(lmi_entries(block)[0].size for block in sets)])
+        first, *parts = np.split(y, ends[:-1]) if sets else [y]
+        pairs = zip(sets, parts, strict=True)
+        return np.concatenate([first, *(lmi_array(block, part).reshape(-1) for block, part in pairs)])
+
+    def to_rows(self, y: np.ndarray) -> np.ndarray:
+        """Map floating-point or rational multipliers forth, unchecked."""
+        rows, own = self.original.split(y)
         pairs = zip(self.original.lmis, own, strict=True)
-        parts = (times_stored(lmi.set) * part[lmi_entries(lmi.set)] for lmi, part in pairs)
-        return np.concatenate([rows, *parts])
+        return np.concatenate([rows, *(lmi_multipliers(lmi.set, part) for lmi, part in pairs)])
 
 
 def with_slacks(problem: FeasibilityProblem) -> LmiToSlack:
@@ -97,10 +99,20 @@ def lmi_entries(block: BlockSet) -> tuple[np.ndarray, ...]:
     return np.triu_indices(block.n) if block.matrix else (np.arange(block.n),)
 
 
-def times_stored(block: BlockSet) -> FloatArray:
-    """Return the multiplicity of the independent entries: 1 on the diagonal, 2 off the diagonal."""
+def lmi_array(block: BlockSet, y: np.ndarray) -> np.ndarray:
+    """Return the symmetric array ``Y`` of an LMI from the multipliers of its independent entries."""
     place = lmi_entries(block)
-    return np.where(place[0] == place[-1], 1.0, 2.0)
+    whole = np.zeros(block.shape, dtype=y.dtype)
+    whole[place] = y / np.where(place[0] == place[-1], 1, 2)
+    whole[place[::-1]] = whole[place]
+    return whole
+
+
+def lmi_multipliers(block: BlockSet, whole: np.ndarray) -> np.ndarray:
+    """Return the multipliers of the independent entries: ``Y_ii``, and ``Y_ij + Y_ji`` off the diagonal."""
+    place = lmi_entries(block)
+    both = whole[place] + whole[place[::-1]]
+    return np.asarray(both / np.where(place[0] == place[-1], 2, 1))
 
 
 def lmi_rows(lmi: LMI, b: int, block: BlockSet) -> Any:

@@ -14,12 +14,11 @@ from fractions import Fraction
 import numpy as np
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.exact_arithmetic import Reading, written
-from sdpfeas.problem.lmi import LMI
+from sdpfeas.numerics.exact_arithmetic import Reading, sum_of, written
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import ComposedReduction, changed
 from sdpfeas.problem.reductions.cones_to_psd import ConesToPsd, cones_to_psd
-from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
+from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, lmi_entries, with_slacks
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
 
@@ -47,45 +46,20 @@ class RowsOnly(ComposedReduction):
 
     def forth(self, y: np.ndarray) -> np.ndarray:
         """Map rational multipliers of the original problem to those of the rows."""
-        out, start = [*y[: self.original.m]], self.original.m
-        for lmi in self.original.lmis:
-            part = y[start : start + lmi.set.entries].reshape(lmi.set.shape)
-            start += lmi.set.entries
-            out += list(part) if part.ndim == 1 else [_both(part, i, j) for i, j in _above(lmi)]
-        made = np.empty(len(out), dtype=object)
-        made[:] = out
-        return made
+        return self._slack.to_rows(_as_fractions(y))
 
     def back(self, y: np.ndarray) -> np.ndarray:
         """Map rational multipliers of the rows to those of the original problem."""
-        parts, start = [y[: self.original.m]], self.original.m
-        for lmi in self.original.lmis:
-            count = lmi.set.entries if not lmi.set.matrix else lmi.set.n * (lmi.set.n + 1) // 2
-            part = y[start : start + count]
-            start += count
-            if lmi.set.matrix:
-                whole = np.empty(lmi.set.shape, dtype=object)
-                for v, (i, j) in zip(part, _above(lmi), strict=True):
-                    whole[i, j] = whole[j, i] = Fraction(v) if i == j else Fraction(v) / 2
-                part = whole.reshape(-1)
-            parts.append(part)
-        return np.concatenate(parts)
+        return self._slack.to_lmis(_as_fractions(y))
 
 
-def _above(lmi: LMI) -> list[tuple[int, int]]:
-    i, j = np.triu_indices(lmi.set.n)
-    return list(zip(i.tolist(), j.tolist(), strict=True))
-
-
-def _both(part: np.ndarray, i: int, j: int) -> Fraction:
-    """Return the multiplier ``Y_ii``, or ``Y_ij + Y_ji`` off the diagonal."""
-    return Fraction(part[i, j]) if i == j else Fraction(part[i, j]) + Fraction(part[j, i])
+def _as_fractions(y: np.ndarray) -> np.ndarray:
+    return np.array([*map(Fraction, y.tolist()), None], dtype=object)[:-1]
 
 
 def slack_rows(problem: FeasibilityProblem) -> list[int]:
     """Return, for every row after the original ones, the index of the LMI it comes from."""
-    counts = [len(_above(lmi)) if lmi.set.matrix else lmi.set.entries for lmi in problem.lmis]
-    return [j for j, count in enumerate(counts) for _ in range(count)]
+    return [j for j, lmi in enumerate(problem.lmis) for _ in lmi_entries(lmi.set)[0]]
 
 
 def has_faces(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> bool:
@@ -119,12 +93,8 @@ def _exact_halves(rows: Rows) -> bool:
     own = array.reshape(-1, side, side) / 2
     if not np.array_equal(2.0 * own, array.reshape(own.shape)):
         return False
-    for other in (own.transpose(0, 2, 1), -own.transpose(0, 2, 1)):
-        total = own + other
-        rest = total - own
-        if np.any((own - (total - rest)) + (other - rest)):
-            return False
-    return True
+    mirrored = own.transpose(0, 2, 1)
+    return not any(np.any(sum_of(own, other)[1]) for other in (mirrored, -mirrored))
 
 
 def _sparse(rows: Rows) -> Rows:
