@@ -296,7 +296,8 @@ class Faces:
         # The last reduction is cached on the rows, because several searches arrive at equal faces.
         known: tuple[Faces, FaceReduction | None] | None = self.rows.last_reduction
         if known is None or not known[0].same(self):
-            known = self.rows.last_reduction = self, reduce_to(self)
+            copies = tuple(None if basis is None else basis.copy() for basis in self.bases)
+            known = self.rows.last_reduction = replace(self, bases=copies), reduce_to(self)
         return known[1]
 
     def same(self, other: Faces) -> bool:
