@@ -11,7 +11,7 @@ import pickle
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
@@ -226,17 +226,13 @@ def plan_problems(
             sources[source.label] = source
     planned: dict[int, list[PlannedProblem]] = {seed: [] for seed in seeds}
     for source in sources.values():
-        first: PlannedProblem | None = None
-        for seed in seeds:
-            if first is not None and not source.seeded:
-                planned[seed].append(replace(first, seed=seed))
-                continue
-            try:
-                first = _plan_problem(source, seed, built)
-            except SdpfeasError as error:
-                errors.append(locate_error(error, source.origin))
-                break
-            planned[seed].append(first)
+        try:
+            made = [_plan_problem(source, seed, built) for seed in (seeds if source.seeded else seeds[:1])]
+        except SdpfeasError as error:
+            errors.append(locate_error(error, source.origin))
+            continue
+        for seed, problem in zip(seeds, made if source.seeded else made * len(seeds), strict=True):
+            planned[seed].append(problem)
     return planned
 
 

@@ -9,11 +9,9 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from contextlib import suppress
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakSet
 
 import psutil
@@ -21,28 +19,18 @@ import psutil
 from sdpfeas.errors import OptionError, StudyError
 from sdpfeas.extras import extra
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
-from sdpfeas.trials.workers import WorkerSlot, close_shared_workers, run_shared
-
-
-class Slot(Protocol):
-    """Runs one trial at a time."""
-
-    def run(self, trial: Trial, stop: threading.Event) -> Run:
-        """Run a trial under its limits; raise Interrupted if ``stop`` is set before it ends."""
-
-    def close(self) -> None:
-        """Release the slot."""
+from sdpfeas.trials.workers import close_shared_workers, run_shared
 
 
 class Engine(ABC):
-    """Runs trials, several in parallel."""
+    """Runs trials, several in parallel: one per thread that calls it."""
 
-    #: Number of slots.
+    #: Number of trials at a time.
     jobs: int
 
     @abstractmethod
-    def open_slot(self) -> Slot:
-        """A new slot, for use by one thread."""
+    def run(self, trial: Trial, stop: threading.Event) -> Run:
+        """Run a trial under its limits; raise Interrupted if ``stop`` is set before it ends."""
 
     @abstractmethod
     def close(self) -> None:
@@ -57,12 +45,13 @@ class LocalEngine(Engine):
             raise OptionError(f"jobs must be at least 1, got {jobs}")
         self.jobs = jobs
 
-    def open_slot(self) -> WorkerSlot:
-        """A new slot with its own worker."""
-        return WorkerSlot()
+    def run(self, trial: Trial, stop: threading.Event) -> Run:
+        """Run a trial in a shared worker of this process."""
+        return run_shared(trial, stop)
 
     def close(self) -> None:
-        """Do nothing: slots are closed by the threads that use them."""
+        """End the idle workers."""
+        close_shared_workers()
 
 
 #: Attempts to run a cell whose Dask or joblib worker dies.
@@ -75,15 +64,20 @@ STOP_POLL_SECONDS = 0.1
 RUNNER_POLL_SECONDS = 1.0
 
 
-class _ClusterSlot:
-    """Passes trials to the workers of an engine, which ``name`` describes, and waits for their futures."""
+class _ClusterEngine(Engine):
+    """Passes trials to other processes and waits for their futures."""
 
-    def __init__(self, submit: Callable[[Trial], Any], name: str) -> None:
-        self._submit, self._name = submit, name
+    #: What runs the trials, for messages.
+    place: str
+
+    @abstractmethod
+    def submit(self, trial: Trial) -> Any:
+        """Begin a trial; return its future."""
 
     def run(self, trial: Trial, stop: threading.Event) -> Run:
+        """Run a trial, again if its worker is lost."""
         for _ in range(ATTEMPTS):
-            future = self._submit(trial)
+            future = self.submit(trial)
             try:
                 while not stop.is_set():
                     with suppress(TimeoutError):
@@ -92,7 +86,7 @@ class _ClusterSlot:
                 future.cancel()
                 raise Interrupted
             except CancelledError:
-                raise StudyError(f"{self._name} is gone") from None
+                raise StudyError(f"{self.place} is gone") from None
             except Exception as error:
                 # KilledWorker of Dask cannot be named without importing distributed.
                 if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":
@@ -100,15 +94,12 @@ class _ClusterSlot:
                 reason = _one_line(error)
         return Run(End.CRASH, f"the worker that ran the cell died each time: {reason}")
 
-    def close(self) -> None:
-        pass
 
-
-class DaskEngine(Engine):
+class DaskEngine(_ClusterEngine):
     """Worker processes beside the workers of an existing Dask cluster.
 
-    ``jobs`` is the number of slots (default: the threads of the cluster), ``timeout`` the seconds to wait for
-    the scheduler.
+    ``jobs`` is the number of trials at a time (default: the threads of the cluster), ``timeout`` the seconds
+    to wait for the scheduler.
     """
 
     def __init__(self, scheduler: str, jobs: int | None = None, timeout: float = 20) -> None:
@@ -121,23 +112,23 @@ class DaskEngine(Engine):
             raise OptionError(f"no Dask scheduler at {scheduler}: {error}") from None
         threads = sum(self._client.nthreads().values())
         self.jobs = jobs or max(threads, 1)
+        self.place = f"the Dask scheduler at {self._client.scheduler.address}"
 
-    def open_slot(self) -> Slot:
-        """A new slot on the cluster."""
+    def submit(self, trial: Trial) -> Any:
+        """Begin a trial on the cluster."""
         # Impure: a repeated cell must run again.
-        submit = partial(self._client.submit, run_shared, pure=False, retries=ATTEMPTS)
-        return _ClusterSlot(submit, f"the Dask scheduler at {self._client.scheduler.address}")
+        return self._client.submit(run_shared, trial, pure=False, retries=ATTEMPTS)
 
     def close(self) -> None:
         """Disconnect from the cluster."""
         self._client.close()
 
 
-class JoblibEngine(Engine):
+class JoblibEngine(_ClusterEngine):
     """Worker processes beside the workers of a joblib backend: loky, threading, dask or a registered one.
 
-    ``jobs`` is the number of slots (default: as many as the backend has); ``options`` are passed to the
-    backend. Raises OptionError if joblib is missing or cannot start the backend.
+    ``jobs`` is the number of trials at a time (default: as many as the backend has); ``options`` are passed
+    to the backend. Raises OptionError if joblib is missing or cannot start the backend.
     """
 
     def __init__(self, backend: str = "loky", jobs: int | None = None, **options: Any) -> None:
@@ -153,13 +144,10 @@ class JoblibEngine(Engine):
             raise OptionError(f"no joblib backend {backend!r}: {_one_line(error)}") from None
         self.jobs = jobs or max(int(places), 1)
         self._config["n_jobs"] = self.jobs
+        self.place = f"the joblib backend {backend!r}"
         self._calls: WeakSet[Future[Run]] = WeakSet()
 
-    def open_slot(self) -> Slot:
-        """A new slot on the backend."""
-        return _ClusterSlot(self._submit, f"the joblib backend {self._config['backend']!r}")
-
-    def _submit(self, trial: Trial) -> Future[Run]:
+    def submit(self, trial: Trial) -> Future[Run]:
         """Pass a trial to joblib on a thread, because the call of joblib cannot be interrupted."""
         future: Future[Run] = Future()
 

@@ -23,7 +23,7 @@ import psutil
 from sdpfeas.errors import SdpfeasError, StudyError
 from sdpfeas.io.result_files import package_versions
 from sdpfeas.study.cells import Cell, Plan, Record, Retry
-from sdpfeas.study.engines import Engine, Slot
+from sdpfeas.study.engines import Engine
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import Interrupted
 
@@ -62,8 +62,8 @@ class Runner:
     def run(self, *, command: str = "", retry: str | None = None) -> int:
         """Compute all missing cells of the plan; return how many this run computed.
 
-        Each slot of the engine is served by a thread that takes cells until none is left. On an interrupt the
-        workers are killed, unfinished cells are returned to the store, and the interrupt is raised again.
+        As many threads as the engine has jobs take cells until none is left. On an interrupt the workers are
+        killed, unfinished cells are returned to the store, and the interrupt is raised again.
         ``command`` is recorded. ``retry`` (``"failed"``, ``"undecided"`` or ``"all"``) selects finished cells
         to compute again. Raises StudyError if the database or the engine is lost, or cells remain.
         """
@@ -71,9 +71,9 @@ class Runner:
         where = {**describe_environment(), "skipped": dict(self.plan.skipped)}
         self.store.begin_run(self.plan, command, where, again)
         done: list[str] = []
-        slots = min(self.engine.jobs, max(self.store.left(), 1))
-        with ThreadPoolExecutor(slots + 1) as threads:
-            serving = [threads.submit(self._serve, done) for _ in range(slots)]
+        jobs = min(self.engine.jobs, max(self.store.left(), 1))
+        with ThreadPoolExecutor(jobs + 1) as threads:
+            serving = [threads.submit(self._serve, done) for _ in range(jobs)]
             tasks = [*serving, threads.submit(self._send_heartbeats)]
             for task in tasks:
                 task.add_done_callback(self._stop_on_failure)
@@ -120,35 +120,32 @@ class Runner:
             self.store.heartbeat()
 
     def _serve(self, done: list[str]) -> None:
-        slot = self.engine.open_slot()
         warm_for = ""
-        try:
-            while not self._stop.is_set():
-                key = self.store.take(warm_for)
-                if key is None:
-                    if not self.store.left():
-                        return
-                    self._stop.wait(POLL_SECONDS)
-                    self.store.release_dead()
-                    continue
-                warm_for = self._cells[key].solver.key
-                try:
-                    self._compute(self._cells[key], slot)
-                except BaseException as error:
-                    with suppress(StudyError):  # report the first failure
-                        self.store.give_back(key)
-                    if isinstance(error, Interrupted):
-                        return
-                    raise
-                done.append(key)
-        finally:
-            slot.close()
+        while not self._stop.is_set():
+            key = self.store.take(warm_for)
+            if key is None:
+                if not self.store.left():
+                    return
+                self._stop.wait(POLL_SECONDS)
+                self.store.release_dead()
+                continue
+            cell = self._cells[key]
+            warm_for = cell.solver.key
+            try:
+                self._compute(cell)
+            except BaseException as error:
+                with suppress(StudyError):  # report the first failure
+                    self.store.give_back(key)
+                if isinstance(error, Interrupted):
+                    return
+                raise
+            done.append(key)
 
-    def _compute(self, cell: Cell[Any, Any], slot: Slot) -> None:
+    def _compute(self, cell: Cell[Any, Any]) -> None:
         self.listener(cell, None)
         known = self.plan.known(cell, self.store)
         if known is None:
-            run = slot.run(self.plan.trial(cell), self._stop)
+            run = self.engine.run(self.plan.trial(cell), self._stop)
             known = self.plan.judge(cell, run, keep_evidence=self.keep_evidence)
         record, evidence = known
         self.store.finish(cell.key, record, evidence)

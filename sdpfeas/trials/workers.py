@@ -267,7 +267,7 @@ class _Monitor:
 
     def _next(self) -> Any:
         """Wait for the next message while enforcing the limits."""
-        worker_main = self._worker
+        worker = self._worker
         while True:
             message = self._take()
             if message is not None:
@@ -279,30 +279,30 @@ class _Monitor:
                     raise _WorkerLost(End.ERROR, f"the process took more than {self._limit:g} s to set up")
                 raise _WorkerLost(End.TIMEOUT, f"killed after {self._limit:.4g} s")
             self._check_memory()
-            for key, _ in worker_main._selector.select(MEMORY_POLL_SECONDS):
-                if key.fd == worker_main._log:
+            for key, _ in worker._selector.select(MEMORY_POLL_SECONDS):
+                if key.fd == worker._log:
                     self._read_log()
-                elif key.fd == worker_main._jobs:
+                elif key.fd == worker._jobs:
                     self._write()
                 elif self._read():
                     message = self._take()  # the last messages may arrive together with the end of the stream
                     if message is None:
-                        why = worker_main.exit_description()
+                        why = worker.exit_description()
                         self._read_log()
                         raise _WorkerLost(End.CRASH, why)
                     return message
 
     def _write(self) -> None:
-        worker_main = self._worker
+        worker = self._worker
         try:
-            sent = os.write(worker_main._jobs, worker_main._outgoing[: 1 << 20])
+            sent = os.write(worker._jobs, worker._outgoing[: 1 << 20])
         except BlockingIOError:
             return
         except OSError:  # the worker has ended; the other pipes report it
-            sent = len(worker_main._outgoing)
-        worker_main._outgoing = worker_main._outgoing[sent:]
-        if not worker_main._outgoing:
-            worker_main._selector.unregister(worker_main._jobs)
+            sent = len(worker._outgoing)
+        worker._outgoing = worker._outgoing[sent:]
+        if not worker._outgoing:
+            worker._selector.unregister(worker._jobs)
 
     def _read(self) -> bool:
         """Read the available replies; return True at the end of the stream."""
@@ -444,11 +444,11 @@ def run_once(trial: Trial) -> Run:
         slot.close()
 
 
-def run_shared(trial: Trial) -> Run:
-    """Run a trial in a shared worker of this process."""
+def run_shared(trial: Trial, stop: threading.Event | None = None) -> Run:
+    """Run a trial in a shared worker of this process; see :meth:`Worker.run`."""
     slot = _shared.take(trial)
     try:
-        return slot.run(trial)
+        return slot.run(trial, stop)
     finally:
         _shared.give_back(slot)
 

@@ -270,9 +270,6 @@ class Clock:
     def __init__(self):
         self.asked = []
 
-    def open_slot(self):
-        return self
-
     def run(self, trial, stop):
         self.asked.append(pickle.loads(trial.payload).task.dataset)
         return Run(End.TIMEOUT, wall_time=trial.limits.time)

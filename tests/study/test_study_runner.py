@@ -234,9 +234,6 @@ class Instant(Engine):
     def __init__(self, cells: int = 1000) -> None:
         self.cells = cells
 
-    def open_slot(self) -> Instant:
-        return self
-
     def run(self, *_: Any) -> Run:
         self.cells -= 1
         if self.cells < 0:

@@ -51,13 +51,8 @@ TABLE = {
     "peak_memory": "memory",
 }
 
-#: What the report embeds of a cell besides: texts of several lines, and the rest.
+#: Texts of several lines.
 TEXTS = ("reason", "explanation", "raw_status", "info", "log")
-DETAILS = (
-    "key", "card", "kind", "outcome", "verdict", "margin", "stop", "verify_time", "lower", "upper", "wrong",
-    "unproven", "conflict", "summary", "attempts", "other_code", "library", "revision", "host",
-    "solver_version",
-)  # fmt: skip
 
 
 # ---------------------------------------------------------------- templates
@@ -198,9 +193,8 @@ def _payload(data: StudyData) -> dict[str, Any]:
     problems, solvers = ({name: k for k, name in enumerate(each)} for each in (data.problems, data.solvers))
     by_problem = sorted(data.cells, key=lambda c: (problems[c["problem"]], solvers[c["solver"]], c["seed"]))
     for cell in by_problem:  # the seeds of one problem beside each other
-        shown = {name: _plain(cell[name], lines=name in TEXTS) for name in (*TABLE, *TEXTS, *DETAILS)}
-        shown["log"] = _middle_left_out(shown["log"] or "")
-        cells.append(shown | {"evidence": bool(cell["kept"])})
+        shown = {name: _plain(value, lines=name in TEXTS) for name, value in cell.items()}
+        cells.append(shown | {"log": _middle_left_out(shown["log"] or ""), "parameters": None})
     head = to_csv([])
     rows = [[cell["key"], to_csv([cell])[len(head) :]] for cell in data.all_cells]
     return {

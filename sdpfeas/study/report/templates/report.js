@@ -131,7 +131,7 @@
     fact("peak memory", text(cell, "peak_memory"));
     fact("problem", cell.summary);
     fact("attempts", cell.attempts > 1 ? cell.attempts : "");
-    fact("evidence", cell.evidence ? "kept in the database" : "");
+    fact("evidence", cell.kept ? "kept in the database" : "");
     box.append(facts);
     const section = (name, words) => {
       if (!words) return;
