@@ -16,7 +16,7 @@ __all__ = ["CONTESTANTS", "OURS", "OWN", "PEERS", "PROFILE", "Contestant", "Foun
 PROFILE = "profile-"
 
 #: Seconds for a bisection over another backend: it decides no target, and many would use up any cap.
-SHORT_CAP = 20.0
+SHORT_CAP = 5.0
 
 
 @dataclass(frozen=True)

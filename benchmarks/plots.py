@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib as mpl
+from contest import SERIES
 from contestants import CONTESTANTS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from plan import SERIES
 from results import Contest, Lines, Results
 from targets import FILE_LEAST, ONCE, SIZES, SLOPE_FROM, power_law
 from wlda_problems import BY_CLASSES, BY_DIMENSION, WLDA, size_of

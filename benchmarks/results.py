@@ -1,13 +1,15 @@
-"""Store measurements in JSON files, which are replaced atomically after every cell."""
+"""Read measurements: contests from a study store, other lines from the JSON of pytest-benchmark."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End
 
 __all__ = ["Contest", "Lines", "Results", "distance"]
@@ -81,6 +83,20 @@ class Contest:
     outside: float | None = None
     hot_spots: list[tuple[str, int, float]] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Contest:
+        """Read a finished cell of a study that ``contest.py`` ran."""
+        known = {entry.name for entry in fields(cls)}
+        facts = json.loads(row["info"])
+        return cls(
+            problem=row["problem"],
+            contestant=row["solver"],
+            end=row["outcome"],
+            detail=row["reason"] or "",
+            peak_memory=row["peak_memory"] or 0,
+            **{name: value for name, value in facts.items() if name in known},
+        )
+
     @property
     def capped(self) -> bool:
         """Whether it used up a limit: all that is known is a lower bound."""
@@ -120,41 +136,34 @@ def distance(cell: Contest, truth: float | None) -> float | None:
 
 
 class Results:
-    """All cells measured so far.
+    """Contests of one or more studies.
+
+    Of two rounds of a cell the faster one counts, of two studies the later.
 
     Parameters
     ----------
-    path : Path
-        The file.
-    resume : bool
-        Take over what is there; otherwise begin anew.
+    *studies : Path
+        The databases.
 
     Attributes
     ----------
     machine : dict
-        Where they were measured.
+        Where the last one was measured.
     """
 
-    def __init__(self, path: Path, *, resume: bool = True) -> None:
-        self.path = path
+    def __init__(self, *studies: Path) -> None:
         self.machine: dict[str, Any] = {}
         self._cells: dict[tuple[str, str], Contest] = {}
-        if resume and path.is_file():
-            self.include(path)
-
-    def include(self, path: Path) -> None:
-        """Take over the cells of a file; they replace cells of the same contestants on the same problems.
-
-        Parameters
-        ----------
-        path : Path
-            The file.
-        """
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        known = {entry.name for entry in fields(Contest)}
-        self.machine = stored["machine"]
-        for entry in stored["cells"]:
-            self._keep(Contest(**{name: value for name, value in entry.items() if name in known}))
+        for path in studies:
+            found: dict[tuple[str, str], Contest] = {}
+            with Store(path, readonly=True) as store:
+                for cell in (Contest.of(row) for row in store.cells() if row["state"] == "done"):
+                    key = cell.problem, cell.contestant
+                    if key not in found or (cell.cpu or math.inf) < (found[key].cpu or math.inf):
+                        found[key] = cell
+                for run in store.runs():
+                    self.machine = json.loads(run["environment"])
+            self._cells |= found
 
     def find(self, problem: str, contestant: str) -> Contest | None:
         """The cell of a contestant on a problem.
@@ -183,57 +192,30 @@ class Results:
         return min(proven)[1] if proven else None
 
     def add(self, cell: Contest) -> None:
-        """Keep a cell, and write everything to disk.
+        """Add a cell.
 
         Parameters
         ----------
         cell : Contest
             The cell.
         """
-        self._keep(cell)
-        cells = [asdict(entry) for entry in self._cells.values()]
-        _replace(self.path, {"machine": self.machine, "cells": cells})
-
-    def _keep(self, cell: Contest) -> None:
         self._cells[cell.problem, cell.contestant] = cell
 
 
 class Lines:
-    """Lines of tables that are no contests: each has a name, ``table/row``, and its facts.
+    """Lines of tables that are no contests: what benchmarks put into ``extra_info`` as ``line``.
 
     Parameters
     ----------
     path : Path
-        The file.
-    resume : bool
-        Take over what is there; otherwise begin anew.
+        The JSON file that ``--benchmark-json`` wrote; nothing is read if there is none.
     """
 
-    def __init__(self, path: Path, *, resume: bool = True) -> None:
-        self.path = path
-        self._lines: dict[str, dict[str, Any]] = {}
-        if resume and path.is_file():
-            self.include(path)
-
-    def include(self, path: Path) -> None:
-        """Take over the lines of a file; they replace lines of the same names.
-
-        Parameters
-        ----------
-        path : Path
-            The file.
-        """
-        self._lines.update(json.loads(path.read_text(encoding="utf-8")))
-
-    def find(self, name: str) -> dict[str, Any] | None:
-        """The facts of a line.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
-        """
-        return self._lines.get(name)
+    def __init__(self, path: Path) -> None:
+        entries = json.loads(path.read_text(encoding="utf-8"))["benchmarks"] if path.is_file() else []
+        self._lines: list[dict[str, Any]] = [
+            entry["extra_info"]["line"] for entry in entries if "line" in entry["extra_info"]
+        ]
 
     def about(self, table: str) -> list[dict[str, Any]]:
         """All lines of a table.
@@ -241,26 +223,6 @@ class Lines:
         Parameters
         ----------
         table : str
-            What their names begin with.
-        """
-        return [facts for name, facts in self._lines.items() if name.startswith(f"{table}/")]
-
-    def add(self, name: str, **facts: Any) -> None:
-        """Keep a line, and write everything to disk.
-
-        Parameters
-        ----------
-        name : str
             Its name.
-        **facts
-            What JSON can hold.
         """
-        self._lines[name] = facts
-        _replace(self.path, self._lines)
-
-
-def _replace(path: Path, content: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    fresh.replace(path)
+        return [line for line in self._lines if line["table"] == table]

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from contest import DATABASE, LINES, not_measured
 from contestants import CONTESTANTS
-from laboratory import FILE, LINES
-from plan import not_measured
 from plots import ALL_CLASSES, ALL_DIMENSIONS, draw
 from results import Contest, Lines, Results, distance
 from targets import SLOPE_FROM, Status, evaluate, file_ratio, slope
@@ -250,8 +249,7 @@ def _machine(results: Results) -> str:
             f"- system: {found.get('system', NOTHING)}",
             f"- versions: {versions or NOTHING}; BLAS of NumPy: {found.get('blas', NOTHING)}",
             f"- revision: {found.get('revision') or NOTHING}",
-            f"- threads: {found.get('threads', NOTHING)}",
-            f"- date: {found.get('date', NOTHING)}",
+            "- threads: 1",
         ]
     )
 
@@ -375,19 +373,15 @@ def main() -> None:
         "results",
         type=Path,
         nargs="+",
-        help="folder with results, or their file; the later of several counts",
+        help="folder with results; the later of several counts",
     )
     parser.add_argument("-o", "--out", type=Path, help="page to write into (else it is printed)")
     options = parser.parse_args()
-    paths = [place / FILE if place.is_dir() else place for place in options.results]
-    for path in paths:
-        if not path.is_file():
-            parser.error(f"{path}: no results there")
-    results, lines = Results(paths[0]), Lines(paths[0].with_name(LINES))
-    for path in paths[1:]:
-        results.include(path)
-        if path.with_name(LINES).is_file():
-            lines.include(path.with_name(LINES))
+    folders: list[Path] = options.results
+    for folder in folders:
+        if not (folder / DATABASE).is_file():
+            parser.error(f"{folder}: no results there")
+    results, lines = Results(*(folder / DATABASE for folder in folders)), Lines(folders[-1] / LINES)
     if options.out is None:
         print(render(results, lines))
         return

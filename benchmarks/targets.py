@@ -13,7 +13,7 @@ from wlda_problems import BY_DIMENSION, PROFILED, WLDA, size_of, synthetic
 
 from sdpfeas.study.stats import Fit, fit_power_law
 
-__all__ = ["ONCE", "SIZES", "Finding", "Status", "evaluate", "file_ratio", "power_law", "slope"]
+__all__ = ["ONCE", "SIZES", "Finding", "Status", "evaluate", "file_ratio", "missed", "power_law", "slope"]
 
 #: The numbers of the targets.
 CLARABEL_RATIO, CLARABEL_FROM = 100.0, 80
@@ -103,6 +103,18 @@ def evaluate(results: Results, lines: Lines | None = None) -> list[Finding]:
         *_slope(results),
         *_overhead(results),
     ]
+
+
+def missed(results: Results) -> list[str]:
+    """Targets about ours alone that are missed, in words.
+
+    Parameters
+    ----------
+    results : Results
+        The cells.
+    """
+    found = [*_certified(results), *_sizes(results), *_auto(results)]
+    return [f"missed: {f.target}: {f.where}: {f.found}" for f in found if f.status is Status.MISSED]
 
 
 def power_law(cells: list[Contest], size: str, least: int = 0) -> Fit | None:

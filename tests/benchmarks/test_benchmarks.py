@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-import laboratory as lab
+import contest
+from contest import Caps, answered_by, full_cells, not_measured, run_all, turn
 from contestants import CONTESTANTS
 from peers import class_statistics, one_shot_model
-from plan import full_cells, in_turn, not_measured, turn, used_up
 from plots import draw
 from products import install
 from results import Contest, Lines, Results, distance
@@ -27,7 +26,7 @@ from wlda_problems import BY_CLASSES, BY_DIMENSION, SHORT, WLDA, load, size_of, 
 import sdpfeas as sf
 from sdpfeas.trials.trial import End
 
-BENCHMARKS = Path(lab.__file__).parent
+BENCHMARKS = Path(contest.__file__).parent
 
 
 # ---------------------------------------------------------------- problems
@@ -134,53 +133,53 @@ def test_nothing_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "    return dict(wall=2.0, cpu=2.0, lower=1.0, upper=1.0, unheard_of=1)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(lab, "TARGET", "stand_in:answer")
-    limits = lab.Caps(cap=0.3, own_cap=5.0)
+    monkeypatch.setattr(contest, "TARGET", "stand_in:answer")
+    names = ("ours", "scs-1e-4", "scs-1e-7")
 
-    def session(caps: lab.Caps, *, resume: bool) -> list[Contest]:
-        opened = lab.Laboratory(tmp_path, caps, resume=resume)
-        return [opened.measure(synthetic(3, 4), name) for name in ("ours", "scs-1e-4", "scs-1e-7") * 2]
+    def session(cap: float) -> list[Contest | None]:
+        problem = synthetic(3, 4)
+        found = run_all([(problem, name) for name in names], Caps(cap, 5.0), tmp_path / contest.DATABASE)
+        assert "versions" in found.machine
+        return [found.find(problem, name) for name in names]
 
-    first = session(limits, resume=False)
+    first = session(0.3)
     assert counter.read_text() == "xx"  # who would only be slower than a capped one does not run
-    assert [c.seconds for c in first[:3]] == [2.0, 0.3, 0.3]
-    assert [c.capped for c in first[:3]] == [False, True, True]
+    assert [c.seconds for c in first if c] == [2.0, 0.3, 0.3]
+    assert [c.capped for c in first if c] == [False, True, True]
+    assert first[0] is not None
     assert first[0].eigh_equivalents == 4.0
-    assert session(limits, resume=True) == first
+    assert session(0.3) == first
     assert counter.read_text() == "xx"
-    session(lab.Caps(cap=0.4, own_cap=5.0), resume=True)  # more time: who was capped may try again
+    session(0.4)  # more time: who was capped may try again
     assert counter.read_text() == "xxx"
-    session(limits, resume=False)
-    assert counter.read_text() == "xxxxx"
-    stored = json.loads((tmp_path / lab.FILE).read_text())
-    assert {"cpu", "versions", "threads", "date"} <= set(stored["machine"])
-    assert len(stored["cells"]) == 3
-    late = lab.Laboratory(tmp_path, lab.Caps(until=time.monotonic() + 1e-3), resume=False)
-    assert late.measure(synthetic(3, 4), "clarabel").cap == 1.0  # what is left, and time to begin
-    assert counter.read_text() == "xxxxxx"
 
 
 def test_the_faster_of_two_measurements_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = {"ours": [0.4, 0.3, 0.5], "clarabel": [2.0], "scs-1e-4": [0.9, 0.8]}
-
-    def run(self: lab.Laboratory, problem: str, contestant: str, cap: float) -> Contest:
-        return cell(problem, contestant, times[contestant].pop(0))
-
-    monkeypatch.setattr(lab.Laboratory, "_run", run)
-    opened, problem = lab.Laboratory(tmp_path, lab.Caps()), synthetic(3, 4)
-    assert opened.measure_again(problem, "ours") is None  # there is nothing to compare with
-    for contestant in times:
-        opened.measure(problem, contestant)
-    found = [opened.measure_again(problem, name) for name in ("ours", "ours", "clarabel", "scs-1e-4")]
-    assert [None if one is None else one.cpu for one in found] == [0.3, 0.3, None, 0.8]
-    kept = [Results(tmp_path / lab.FILE, resume=True).find(problem, name) for name in times]
-    assert [None if one is None else one.cpu for one in kept] == [0.3, 2.0, 0.8]
+    (tmp_path / "stand_in.py").write_text(
+        "from pathlib import Path\n"
+        f"FOLDER = Path({str(tmp_path)!r})\n"
+        "TIMES = {'ours': [0.4, 0.3], 'clarabel': [2.0, 1.0], 'scs-1e-4': [0.8, 0.9]}\n"
+        "def answer(contest, start):\n"
+        "    start()\n"
+        "    seen = FOLDER / contest[1]\n"
+        "    seconds = TIMES[contest[1]][seen.exists()]\n"
+        "    seen.touch()\n"
+        "    return dict(wall=seconds, cpu=seconds)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(contest, "TARGET", "stand_in:answer")
+    problem, names = synthetic(3, 4), ("ours", "clarabel", "scs-1e-4")
+    found = run_all([(problem, name) for name in names], Caps(), tmp_path / contest.DATABASE)
+    # What is not quick is measured once.
+    assert [cell.cpu for name in names if (cell := found.find(problem, name))] == [0.3, 2.0, 0.8]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("contestant", ["ours", "profile-bisect-dual-lbfgs"])
 def test_a_contest_is_measured_in_a_process_of_its_own(tmp_path: Path, contestant: str) -> None:
-    found = lab.Laboratory(tmp_path, lab.Caps()).measure(synthetic(3, 5), contestant)
+    pair = synthetic(3, 5), contestant
+    found = run_all([pair], Caps(), tmp_path / contest.DATABASE).find(*pair)
+    assert found is not None
     assert (found.end, found.detail, found.proven) == (End.DONE, "", True)
     assert found.eigh_equivalents
     assert found.peak_memory > 2**20
@@ -189,25 +188,18 @@ def test_a_contest_is_measured_in_a_process_of_its_own(tmp_path: Path, contestan
 
 def test_missing_data_are_told_from_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path))
-    opened = lab.Laboratory(tmp_path, lab.Caps(cap=5.0))
-    with pytest.raises(lab.MissingData, match="yale"):
-        opened.measure("yale", "ours")
-    assert not (tmp_path / lab.FILE).exists()
+    plan = contest.plan_contests([("yale", "ours")], Caps())
+    assert not plan.cells
+    assert "yale" in plan.skipped["yale"]
 
 
-def test_results_of_two_folders(tmp_path: Path) -> None:
-    first, second = Results(tmp_path / "a.json"), Results(tmp_path / "b.json")
-    first.add(cell("yale", "ours", 1.0))
-    first.add(cell("orl", "ours", 2.0))
-    second.add(cell("orl", "ours", 3.0))
-    both = Results(first.path)
-    both.include(second.path)
-    assert both.find("yale", "ours") == cell("yale", "ours", 1.0)
-    assert both.find("orl", "ours") == cell("orl", "ours", 3.0)
+def test_the_time_is_up(tmp_path: Path) -> None:
+    pair = synthetic(3, 5), "ours"
+    assert run_all([pair], Caps(), tmp_path / contest.DATABASE, minutes=0.0).find(*pair) is None
 
 
-def test_truth_and_distance(tmp_path: Path) -> None:
-    results = Results(tmp_path / "r.json")
+def test_truth_and_distance() -> None:
+    results = Results()
     assert results.truth("yale") is None
     results.add(cell("yale", "ours", 1.0, lower=2.0, upper=2.000002))
     assert results.truth("yale") == pytest.approx(2.000001)
@@ -231,9 +223,9 @@ def findings(results: Results, words: str) -> dict[str, Finding]:
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Results:
+def recorded() -> Results:
     """Made-up numbers."""
-    results = Results(tmp_path / lab.FILE)
+    results = Results()
     results.machine = {"cpu": "abacus", "cores": 2, "memory": 2**34, "versions": {"sdpfeas": "0.1.0"}}
     for made in (
         cell(DIGITS, "ours", 0.5, lower=1.0 - 5e-7),
@@ -300,7 +292,7 @@ def test_a_wide_bracket_is_not_certified(recorded: Results) -> None:
 
 
 def test_tables_show_caps_as_lower_bounds(recorded: Results) -> None:
-    text = render(Results(recorded.path), Lines(recorded.path.with_name(lab.LINES)))
+    text = render(recorded, Lines(Path("none")))
     for title in (
         "Figures",
         "Targets",
@@ -328,15 +320,17 @@ def test_tables_show_caps_as_lower_bounds(recorded: Results) -> None:
 @pytest.fixture
 def files(tmp_path: Path) -> Lines:
     """Made-up times on two files."""
-    lines = Lines(tmp_path / lab.LINES)
-    lines.add("sdplib/a/primal", file="a", side="primal", verdict="FEASIBLE", auto=0.2, csdp=0.1)
-    lines.add("sdplib/b/primal", file="b", side="primal", verdict="FEASIBLE", auto=0.01, csdp=0.1)
-    lines.add("sdplib/b/lmi", file="b", side="lmi", verdict="UNDECIDED", auto=6.0, csdp=0.01)
-    return lines
+    rows = [("a", "primal", "FEASIBLE", 0.2, 0.1), ("b", "primal", "FEASIBLE", 0.01, 0.1)]
+    rows.append(("b", "lmi", "UNDECIDED", 6.0, 0.01))
+    names = ("file", "side", "verdict", "auto", "csdp")
+    lines = [{"table": "sdplib", **dict(zip(names, row, strict=True))} for row in rows]
+    entries = [{"extra_info": {"line": line}} for line in lines] + [{"extra_info": {}}]
+    (tmp_path / contest.LINES).write_text(json.dumps({"benchmarks": entries}))
+    return Lines(tmp_path / contest.LINES)
 
 
 def test_files_beside_csdp(recorded: Results, files: Lines) -> None:
-    found = [f for f in evaluate(recorded, Lines(files.path)) if "CSDP" in f.target]
+    found = [f for f in evaluate(recorded, files) if "CSDP" in f.target]
     assert [(f.found, f.status) for f in found] == [
         ("1.00 (2 files)", Status.MET),  # what is shorter than 0.05 s counts as that
         ("2.00", Status.MET),
@@ -358,19 +352,18 @@ def test_figures_show_what_is_there(recorded: Results, files: Lines, tmp_path: P
     assert (tmp_path / "b" / "bench-dimension.svg").read_text() == text  # the same numbers, the same file
     page = render(recorded, files, {f"figures/{name}": title for name, title in shown.items()})
     assert "](figures/bench-classes.svg)" in page
-    assert draw(Results(tmp_path / "none"), Lines(tmp_path / "none"), tmp_path / "c") == {}
+    assert draw(Results(), Lines(tmp_path / "none"), tmp_path / "c") == {}
 
 
 def test_what_was_not_measured_is_said(recorded: Results) -> None:
     small, middle, large = (synthetic(10, d) for d in (25, 50, 100))
     assert (middle, "clarabel") in not_measured(recorded)
-    recorded.add(cell(small, "clarabel", end=End.TIMEOUT, lower=None))
-    assert used_up(recorded, BY_DIMENSION, large, "clarabel") == small
-    missing = not_measured(recorded)
-    assert (small, "clarabel") not in missing
-    assert (middle, "clarabel") not in missing  # a smaller one answers it
-    assert (large, "scs-1e-4") in missing
-    assert "- scs-1e-4: synthetic-10-25, " in render(recorded, Lines(recorded.path.with_name("none")))
+    recorded.add(cell(middle, "clarabel", end=End.TIMEOUT, lower=None))
+    assert (middle, "clarabel") not in not_measured(recorded)
+    assert answered_by(middle, "clarabel") == [(small, "clarabel")]
+    assert answered_by("sonar", "scs-1e-7") == [("sonar", "scs-1e-4")]
+    assert (large, "scs-1e-4") in not_measured(recorded)
+    assert "- scs-1e-4: synthetic-10-25, " in render(recorded, Lines(Path("none")))
     for problem, contestant in full_cells():
         recorded.add(cell(problem, contestant, 1.0))
     assert not_measured(recorded) == []
@@ -387,12 +380,10 @@ def test_what_matters_most_is_measured_first() -> None:
     ]
     turns = [turn(*one) for one in ordered]
     assert turns == sorted(set(turns))
-    again = in_turn({"again": ("sonar", "ours")}, "bench_wlda")
-    assert turn("sonar", "scs-1e-4") < again < turn("sonar", "bisect-admm")  # after peers that decide
 
 
 def test_what_is_written_by_hand_survives(recorded: Results) -> None:
-    text = render(recorded, Lines(recorded.path.with_name("none")))
+    text = render(recorded, Lines(Path("none")))
     page = insert("", text)
     assert page.startswith("# Benchmarks\n")
     by_hand = page.replace(BEGIN, f"Why it is so.\n\n{BEGIN}") + "\nMore of it.\n"
