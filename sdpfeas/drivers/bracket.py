@@ -252,28 +252,28 @@ class Bracket:
         """Negate both ends, if the family turns out to be feasible above an infeasible value."""
         self.lower, self.upper = -self.lower, -self.upper
 
-    def offer_point(self, point: Point | None) -> None:
-        """Prove a lower bound from a point."""
-        if point is None:
-            return
-        bound = self.family.prove_lower(point, self.lower)
+    def offer_point(self, point: Point | None) -> bool:
+        """Prove a lower bound from a point; return whether there is a proof."""
+        bound = None if point is None else self.family.prove_lower(point, self.lower)
         if bound is None:
-            return
+            return False
         self.has_new_evidence = True
         self._points.append(bound.evidence)
         self.raise_lower(bound.delta, bound.evidence)
+        return True
 
-    def offer_multipliers(self, y: FloatArray | None) -> None:
-        """Prove an upper bound from dual multipliers."""
+    def offer_multipliers(self, y: FloatArray | None) -> bool:
+        """Prove an upper bound from dual multipliers; return whether there is a proof."""
         if y is None or not np.any(y):
-            return
+            return False
         near = self.lower if math.isfinite(self.lower) else None
         bound = self.family.prove_upper(y, near, PROOF_TOLERANCE_SHARE * self.tol, self.upper)
         if bound is None:
-            return
+            return False
         self.has_new_evidence = True
         self._multipliers.append(bound.evidence)
         self.reduce_upper(bound.delta, bound.evidence)
+        return True
 
     def estimate(self, point: Point | None, y: FloatArray | None) -> tuple[Point | None, tuple[float, float]]:
         """Estimate the bracket that a point and multipliers would prove.

@@ -18,7 +18,7 @@ convex combination ``(1 - t) X + t X_int`` with a strictly feasible point is, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,7 +53,7 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.faces import NotReduced
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.rows import Stacked, as_rows
-from sdpfeas.problem.sets import Free
+from sdpfeas.problem.sets import BlockSet, Free
 from sdpfeas.verifier.exact import has_round_rows, rational_lower_bound, rational_upper_bound
 from sdpfeas.verifier.facial_reduction import replay
 from sdpfeas.verifier.repair import moved_onto_rows
@@ -70,9 +70,9 @@ MAX_ATTEMPTS = 4
 #: The last iterates of at least so many tolerances of estimated width serve as strictly feasible evidence.
 INTERIOR_TOLERANCES = (1e2, 1e5)
 
-#: Weights of the strictly feasible point in convex combinations: the least one, and the factor from one to
-#: the next. The first covers the part of the solution that is outside this many times.
-LEAST_WEIGHT, WEIGHT_GROWTH, OUTSIDE_FACTOR = 2.0**-40, 64.0, 2.0
+#: Least weight of a strictly feasible point in convex combinations; it covers what of the solution is
+#: outside its sets this many times.
+LEAST_WEIGHT, OUTSIDE_FACTOR = 2.0**-40, 2.0
 
 #: A value below this share of the terms it sums is treated as zero when the tolerance is relative.
 ZERO_VALUE_SHARE = 1e-6
@@ -362,35 +362,30 @@ class CertifiedProgram:
 
     def _combine(self, found: Evidence, interior: list[Evidence]) -> None:
         """Prove ends that are not close from convex combinations with strictly feasible evidence."""
-        bracket = self.bracket
         if not all(np.isfinite(part).all() for part in (*found[0], found[1])):
             return
-        value, width = value_and_width(self._program, found[0], bracket)
-        for inner, _ in interior:
-            if not value - bracket.lower <= width:
-                self._combine_points(found[0], inner, value, width)
-        for _, inner_y in interior:
-            self._combine_multipliers(found[1], inner_y, value, width)
+        for point, y in interior:
+            self._combine_points(found, point)
+            self._combine_multipliers(found, y)
         if self._takes_multiprecision and not has_round_rows(self._problem):
             return  # faces are found in rational numbers only, and these cost less than deeper evidence
-        if not value - bracket.lower <= width and (point := self._interior_point) is not None:
-            self._combine_points(found[0], point, value, width)
-        if not bracket.upper - value <= width and (y := self._interior_multipliers) is not None:
-            self._combine_multipliers(found[1], y, value, width)
+        if not self._close(found)[0] and (deep := self._interior_point) is not None:
+            self._combine_points(found, deep)
+        if not self._close(found)[1] and (deep_y := self._interior_multipliers) is not None:
+            self._combine_multipliers(found, deep_y)
 
-    def _combine_points(self, found: Point, interior: Point, value: float, width: float) -> None:
-        for point in combined_points(self._problem, found, interior):
-            self.bracket.offer_point(point)
-            if value - self.bracket.lower <= width:
-                return
+    def _close(self, found: Evidence) -> tuple[bool, bool]:
+        """Whether the lower and the upper end are within half the tolerance of the value of a point."""
+        value, width = value_and_width(self._program, found[0], self.bracket)
+        return value - self.bracket.lower <= 0.5 * width, self.bracket.upper - value <= 0.5 * width
 
-    def _combine_multipliers(
-        self, found: FloatArray, interior: FloatArray, value: float, width: float
-    ) -> None:
-        for y in combined_multipliers(self._program, found, interior):
-            if self.bracket.upper - value <= width:
-                return
-            self.bracket.offer_multipliers(y)
+    def _combine_points(self, found: Evidence, interior: Point) -> None:
+        least, combined = combined_points(self._problem, found[0], interior)
+        bisect_weights(least, lambda t: self._close(found)[0] or self.bracket.offer_point(combined(t)))
+
+    def _combine_multipliers(self, found: Evidence, interior: FloatArray) -> None:
+        least, combined = combined_multipliers(self._program, found[1], interior)
+        bisect_weights(least, lambda t: self._close(found)[1] or self.bracket.offer_multipliers(combined(t)))
 
     @cached_property
     def _interior_multipliers(self) -> FloatArray | None:
@@ -474,53 +469,58 @@ def converges_to_ray(claim: Claim) -> bool:
 # --- Convex combinations with strictly feasible evidence
 
 
-def combined_points(problem: FeasibilityProblem, found: Point, interior: Point) -> Iterator[Point]:
-    """Yield ``(1 - t) found + t interior``, with ``found`` moved onto the rows, for a few growing ``t``.
+def combined_points(
+    problem: FeasibilityProblem, found: Point, interior: Point
+) -> tuple[float, Callable[[float], Point]]:
+    """Return ``(1 - t) found + t interior`` as a function of ``t``, with ``found`` moved onto the rows.
 
-    The first ``t`` makes up for the part of ``found`` that is outside its sets.
+    Also returns the least ``t`` that makes up for the part of ``found`` that is outside its sets.
     """
     moved = moved_onto_rows(problem, found)
     near = found if moved is None else moved
-    outside = 0.0
-    try:
-        with np.errstate(all="ignore"):
-            for block, x, z in zip(problem.sets, near, interior, strict=True):
-                if not block.free:
-                    deep = block.depth(z)
-                    outside = max(outside, -block.depth(x) / deep if deep > 0.0 else math.inf)
-    except np.linalg.LinAlgError:
-        return
-    for weight in _weights(outside):
-        yield tuple((1.0 - weight) * x + weight * z for x, z in zip(near, interior, strict=True))
+    blocks = (each for each in zip(problem.sets, near, interior, strict=True) if not each[0].free)
+    return _share_outside(blocks), lambda t: tuple(
+        (1.0 - t) * x + t * z for x, z in zip(near, interior, strict=True)
+    )
 
 
 def combined_multipliers(
     program: ConicProgram, found: FloatArray, interior: FloatArray
-) -> Iterator[FloatArray]:
-    """Yield ``(1 - t) found + t interior`` for a few growing ``t``.
+) -> tuple[float, Callable[[float], FloatArray]]:
+    """Return ``(1 - t) found + t interior`` as a function of ``t``.
 
-    The first ``t`` makes up for the part of the dual slack ``-(c + A*y)`` that is outside its cones.
+    Also returns the least ``t`` that makes up for what of the dual slack ``-(c + A*y)`` is outside its cones.
     """
-    outside, problem = 0.0, program.problem
-    try:
-        with np.errstate(all="ignore"):
-            slacks = (problem.adjoint(y) for y in (found, interior))
-            for block, c, x, z in zip(problem.sets, program.objective, *slacks, strict=True):
-                if block.cone:
-                    deep = block.depth(-(c + z))
-                    outside = max(outside, -block.depth(-(c + x)) / deep if deep > 0.0 else math.inf)
-    except np.linalg.LinAlgError:
-        return
-    for weight in _weights(outside):
-        yield (1.0 - weight) * found + weight * interior
+    with np.errstate(all="ignore"):
+        slacks = [
+            [-(c + part) for c, part in zip(program.objective, program.problem.adjoint(y), strict=True)]
+            for y in (found, interior)
+        ]
+    blocks = (each for each in zip(program.problem.sets, *slacks, strict=True) if each[0].cone)
+    return _share_outside(blocks), lambda t: (1.0 - t) * found + t * interior
 
 
-def _weights(outside: float) -> Iterator[float]:
-    """Yield growing weights below one, from the share by which evidence is outside its sets."""
-    weight = max(OUTSIDE_FACTOR * outside, LEAST_WEIGHT)
-    while weight < 1.0:
-        yield weight
-        weight *= WEIGHT_GROWTH
+def _share_outside(blocks: Iterable[tuple[BlockSet, FloatArray, FloatArray]]) -> float:
+    """Return the least share of the interior at which combinations are inside; infinity without one."""
+    share = 0.0
+    with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):
+        for block, x, z in blocks:
+            deep = block.depth(z)
+            share = max(share, -block.depth(x) / deep if deep > 0.0 else math.inf)
+        return share
+    return math.inf
+
+
+def bisect_weights(least: float, proved: Callable[[float], bool]) -> None:
+    """Try weights below one, from ``least`` in powers of two, in search of the least that is proved."""
+    least = max(OUTSIDE_FACTOR * least, LEAST_WEIGHT)
+    low, high = 0, math.ceil(-math.log2(min(least, 1.0)))
+    while low < high:
+        middle = (low + high) // 2
+        if proved(least * 2.0**middle):
+            high = middle
+        else:
+            low = middle + 1
 
 
 # --- Programs without strictly feasible points
@@ -551,6 +551,8 @@ def program_on_face(
             faces = replay(problem, chain).faces
         else:
             rows = integral_rows(problem, Reading.STORED)
+            if start is not None and not rows.simple:
+                return None  # with rounded data multipliers prove no face
             *_, state = search_stages(rows, limit, deep=deep, start=start, auxiliary=start is None)
             if state.contradiction or not len(state.chain):
                 return None

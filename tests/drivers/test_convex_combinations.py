@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.drivers.certified_program import combined_multipliers, combined_points
+from sdpfeas.drivers.certified_program import bisect_weights, combined_multipliers, combined_points
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.verifier.rigorous import prove_upper_bound, prove_value
 
@@ -26,13 +26,16 @@ def test_a_point_on_the_boundary_becomes_provable(missed: float, size: float) ->
     program, (best,), deep = corner(size)
     off = best - missed * np.diag(np.arange(6.0))  # outside, and off its row
     assert prove_value(program.problem, program.objective, (off,)) is None
-    values = [
-        prove_value(program.problem, program.objective, point)
-        for point in combined_points(program.problem, (off,), deep)
-    ]
-    # The first combination makes up for what is outside, and is not yet provable where nothing is.
-    value = next(value for value in values if value is not None)
-    assert -size * (1e-6 + 1e3 * missed) <= value < 0.0
+    least, combined = combined_points(program.problem, (off,), deep)
+    values = []
+
+    def proved(t: float) -> bool:
+        value = prove_value(program.problem, program.objective, combined(t))
+        values.extend([] if value is None else [value])
+        return value is not None
+
+    bisect_weights(least, proved)
+    assert -size * (1e-6 + 1e3 * missed) <= max(values) < 0.0
 
 
 def test_multipliers_on_the_boundary_become_provable() -> None:
@@ -40,17 +43,41 @@ def test_multipliers_on_the_boundary_become_provable() -> None:
     program, _, _ = corner(1.0)
     best, deep = np.array([1e-9]), np.array([-1.0])
     assert prove_upper_bound(program.problem, program.objective, best) is None
-    bounds = [
-        prove_upper_bound(program.problem, program.objective, y)
-        for y in combined_multipliers(program, best, deep)
-    ]
-    bound = next(bound for bound in bounds if bound is not None)
-    assert 0.0 <= bound <= 1e-5
+    least, combined = combined_multipliers(program, best, deep)
+    bounds = []
+
+    def proved(t: float) -> bool:
+        bound = prove_upper_bound(program.problem, program.objective, combined(t))
+        bounds.extend([] if bound is None else [bound])
+        return bound is not None
+
+    bisect_weights(least, proved)
+    assert 0.0 <= min(bounds) <= 1e-5
+
+
+def test_the_least_weight_that_is_proved_is_found() -> None:
+    tried = list[float]()
+
+    def proved(t: float) -> bool:
+        tried.append(t)
+        return t >= 3e-5
+
+    bisect_weights(0.0, proved)
+    assert 3e-5 <= min(t for t in tried if t >= 3e-5) < 6e-5
+    assert len(tried) <= 6
+    tried.clear()
+    bisect_weights(1.0, proved)
+    bisect_weights(np.inf, proved)
+    assert not tried
 
 
 def test_nothing_is_combined_where_nothing_is_known() -> None:
     program, best, deep = corner(1.0)
-    assert not list(combined_points(program.problem, best, (np.full((6, 6), np.nan),)))
+
+    def least(found: tuple[np.ndarray], interior: tuple[np.ndarray]) -> float:
+        return combined_points(program.problem, found, interior)[0]
+
+    assert least(best, (np.full((6, 6), np.nan),)) == np.inf
     # A point without depth makes up for nothing.
-    assert not list(combined_points(program.problem, (best[0] - 1e-9 * np.eye(6),), best))
-    assert len(list(combined_points(program.problem, deep, deep))) > 1
+    assert least((best[0] - 1e-9 * np.eye(6),), best) > 1.0
+    assert least(deep, deep) == 0.0
