@@ -104,18 +104,20 @@ def test_a_carried_iterate_is_the_same_iterate() -> None:
     # A row that is new begins with the slack it has, and less than its share of mu.
     fresh = np.where(kept == 3, -1, kept)
     other = embedding.with_rows(program.problem, fresh)
-    assert np.all(other.s > 0.0)
-    assert np.all(other.p > 0.0)
-    place = int(np.flatnonzero(other.bounded == 3)[0])
+    assert np.all(other.slacks.s > 0.0)
+    assert np.all(other.slacks.p > 0.0)
+    place = int(np.flatnonzero(other._inequalities[other.slacks.index] == 3)[0])
     room = float(other.row_values[3])
-    assert other.s[place] == pytest.approx(room, rel=1e-9)
-    assert other.s[place] * other.p[place] == pytest.approx(NEW_ROW_MULTIPLIER_SHARE * embedding.mu, rel=1e-9)
+    assert other.slacks.s[place] == pytest.approx(room, rel=1e-9)
+    assert other.slacks.s[place] * other.slacks.p[place] == pytest.approx(
+        NEW_ROW_MULTIPLIER_SHARE * embedding.mu, rel=1e-9
+    )
     # One that is violated, as far inside as it is outside.
     lower = np.where(kept == 3, 3.0 * room / embedding.tau / embedding._factors[3], program.problem.lower)
     raised = sf.FeasibilityProblem(program.problem.sets, program.problem.rows, lower, program.problem.upper)
     outside = embedding.with_rows(raised, fresh)
-    assert outside.s[place] == pytest.approx(2.0 * room, rel=1e-9)
-    assert outside.s[place] * outside.p[place] == pytest.approx(
+    assert outside.slacks.s[place] == pytest.approx(2.0 * room, rel=1e-9)
+    assert outside.slacks.s[place] * outside.slacks.p[place] == pytest.approx(
         NEW_ROW_MULTIPLIER_SHARE * embedding.mu, rel=1e-9
     )
 

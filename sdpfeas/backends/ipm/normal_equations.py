@@ -1,11 +1,10 @@
 """The Newton system of an interior-point iteration after the cones are eliminated.
 
     [M   B] [y]   [r1]
-    [B' -C] [v] = [r2]
+    [B'  0] [v] = [r2]
 
-M is the Schur complement ``A H^-1 A*``, symmetric positive semidefinite, C a non-negative diagonal, and v the
-variables that no cone holds: free variables, and in the structured method the scale of the boxes. The system
-is symmetric quasi-definite (Vanderbei 1995). :class:`DenseNormalEquations` factorises a dense M,
+M is the Schur complement ``A H^-1 A*``, symmetric positive semidefinite, and v the free variables, which no
+cone holds (Vanderbei 1995). :class:`DenseNormalEquations` factorises a dense M,
 :class:`SparseNormalEquations` a sparse one.
 """
 
@@ -31,7 +30,7 @@ NEGLIGIBLE_DIAGONAL_SHARE = 1e-13
 #: Regularisation of a sparse M, relative to its diagonal: pivots stay positive, refinement removes the error.
 SPARSE_REGULARISATION = 1e-13
 
-#: Regularisation of an empty corner C, relative to its Schur complement: no pivoting is needed then.
+#: Regularisation of the empty corner, relative to its Schur complement: no pivoting is needed then.
 CORNER_REGULARISATION = 1e-8
 
 #: Most steps of iterative refinement; it ends when a step leaves more than this share of the residual.
@@ -39,27 +38,25 @@ REFINEMENT_STEPS, REFINEMENT_SHARE = 5, 0.3
 
 
 class DenseNormalEquations:
-    """A factorised Newton system with dense M, dense ``columns`` B and diagonal ``corner`` C.
+    """A factorised Newton system with dense M and dense ``columns`` B.
 
-    Where M is definite: Cholesky factors of M and of ``C + B' M^-1 B``. Where some rows occur in B alone: one
+    Where M is definite: Cholesky factors of M and of ``B' M^-1 B``. Where some rows occur in B alone: one
     LU factorisation of the whole matrix.
     """
 
-    def __init__(self, schur: FloatArray, columns: FloatArray, corner: FloatArray) -> None:
+    def __init__(self, schur: FloatArray, columns: FloatArray) -> None:
         self._schur, self._columns = schur, columns
         diagonal = np.diagonal(schur)
         self._whole: FloatArray | None = None
         largest = float(np.max(diagonal, initial=0.0))
         if columns.shape[1] and np.any(diagonal <= NEGLIGIBLE_DIAGONAL_SHARE * largest):
-            self._whole = np.block([[schur, columns], [columns.T, -np.diag(corner)]])
+            self._whole = np.block([[schur, columns], [columns.T, np.zeros((columns.shape[1],) * 2)]])
             self._lu = _lu(self._whole)
             return
         self._factor = _cholesky(schur)
         if columns.shape[1]:
             self._solved_columns = _cholesky_solve(self._factor, columns)
-            inner = columns.T @ self._solved_columns
-            inner[np.diag_indices(inner.shape[0])] += corner
-            self._corner = _cholesky(inner)
+            self._corner = _cholesky(columns.T @ self._solved_columns)
 
     def solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Solve for one right-hand side, with one step of iterative refinement."""
@@ -112,7 +109,7 @@ def _cholesky(matrix: FloatArray) -> FloatArray:
 
 
 class SparseNormalEquations:
-    """A factorised Newton system with sparse M, sparse ``columns`` B and C = 0."""
+    """A factorised Newton system with sparse M and sparse ``columns`` B."""
 
     def __init__(self, schur: Any, columns: Any) -> None:
         self._m = schur.shape[0]

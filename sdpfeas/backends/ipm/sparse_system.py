@@ -188,8 +188,7 @@ class SparseSystem(NewtonSystem):
             # The pattern is the same in all iterations, except for the first one with second-order cones.
             self.schur.sparse = equations.fill <= DENSE_FILL or self.form.m > DENSE_FILL_ROWS
         else:
-            columns = self.form.free.toarray()
-            self._equations = DenseNormalEquations(schur, columns, np.zeros(columns.shape[1]))
+            self._equations = DenseNormalEquations(schur, self.form.free.toarray())
         self._solve_for_tau()
         self._hkm_r_dual = self.iterate.apply_hkm(self.r_dual)
         self._rows_hkm_r_dual = self.form.rows @ self._hkm_r_dual

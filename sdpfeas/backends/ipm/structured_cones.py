@@ -3,9 +3,10 @@
 A :class:`Block` holds its part of the iterate, inverts its own Hessian ``H``, and contributes ``A H^-1 A*``
 to the Schur complement. :class:`MatrixBlock` is a PSD block or a SpectralBox; a SpectralBox has two cones
 on one matrix, ``X - lower I`` and ``upper I - X``, and its Hessian ``P1 . P1 + P2 . P2`` is inverted by one
-simultaneous diagonalisation instead of n(n+1)/2 additional rows. :class:`NonnegBlock` is an orthant.
+simultaneous diagonalisation instead of n(n+1)/2 additional rows. :class:`VectorBlock` holds numbers between
+bounds: an orthant, or the slacks of inequality rows.
 
-``rho`` is the scale of the boxes: the homogenising variable tau, or the variable of a scale block.
+``rho`` is the variable that multiplies the bounds of a block: tau, or the variable of a scale block.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ class Block(ABC):
     """One block that is eliminated from the Newton system.
 
     Its Hessian ``H`` is diagonal in scaled coordinates, which change with every step: a dual matrix g has
-    the coordinates ``T g T'``, a direction x is ``X = T' x T``. ``rows`` is None if no row has entries on
-    the block; ``cost`` is the block's part of the objective, to be minimised.
+    the coordinates ``T g T'``, a direction x is ``X = T' x T``. ``cost`` is the block's part of the
+    objective, to be minimised.
     """
 
-    def __init__(self, rows: Rows | None, cost: FloatArray) -> None:
-        self.rows, self.cost = rows, cost
+    def __init__(self, cost: FloatArray) -> None:
+        self.cost = cost
         self.x: FloatArray
+        #: Index of rho among the variables that the system solves for last: 0 for tau, 1 for the scale.
+        self.outer = 0
         #: Derivative of the stationarity equation by rho, in scaled coordinates; None if it is zero.
         self.rho_gradient: FloatArray | None = None
 
@@ -70,6 +73,14 @@ class Block(ABC):
         """The cost in scaled coordinates."""
 
     @abstractmethod
+    def row_values(self) -> FloatArray:
+        """Row values of the block."""
+
+    @abstractmethod
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """``A*y``."""
+
+    @abstractmethod
     def scaled_apply(self, x: FloatArray) -> FloatArray:
         """Row values of a direction in scaled coordinates."""
 
@@ -80,8 +91,8 @@ class Block(ABC):
     @abstractmethod
     def schur(
         self, others: Sequence[FloatArray], *, single_precision: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return ``A H^-1 A*`` and one row ``A H^-1 q`` for each of the other matrices q.
+    ) -> tuple[Any, FloatArray]:
+        """Return ``A H^-1 A*``, or its diagonal, and one row ``A H^-1 q`` for each of the other matrices q.
 
         With ``single_precision`` the first may be computed in single precision.
         """
@@ -138,13 +149,17 @@ class Block(ABC):
     def copy_iterate(self, other: Any) -> None:
         """Take over the iterate of a block of the same set with other rows."""
 
+    @abstractmethod
     def rho_dual(self) -> float:
         """``sum_j offset_j tr U_j``: the duals in the equation of rho."""
-        return 0.0
 
-    def adjoint(self, y: FloatArray) -> FloatArray:
-        """``A*y``."""
-        return np.zeros(self.x.shape) if self.rows is None else self.rows.adjoint(y)
+    @abstractmethod
+    def rho_curvature(self) -> float:
+        """Minus the derivative of :meth:`rho_dual` by rho, for a given X."""
+
+    @abstractmethod
+    def rho_target(self) -> float:
+        """Part of the targets in the change of :meth:`rho_dual`."""
 
 
 # --- PSD blocks and spectral boxes
@@ -153,13 +168,34 @@ class Block(ABC):
 class NesterovToddCone:
     """The slack ``S = sign X + offset rho I`` of a matrix X, its dual slack U, and their scaling.
 
-    The Nesterov–Todd scaling is R with ``R^-1 S R^-T = R' U R = diag(lam)``. Directions of the block are
-    given in the block's coordinates x; ``R^-1 X R^-T = B x B'`` with the basis B of the cone.
-
-    Raises ``numpy.linalg.LinAlgError`` if S or U is not positive definite.
+    The Nesterov–Todd scaling is R with ``R^-1 S R^-T = R' U R = diag(lam)``; ``inverse`` is ``R^-1``.
+    Directions of the block are given in the block's coordinates x; ``R^-1 X R^-T = B x B'`` with the basis B
+    of the cone.
     """
 
-    def __init__(self, n: int, sign: float, offset: float, slack: FloatArray, dual: FloatArray) -> None:
+    def __init__(
+        self,
+        kind: tuple[float, float],
+        slack: FloatArray,
+        dual: FloatArray,
+        lam: FloatArray,
+        scaling: FloatArray,
+        inverse: FloatArray,
+    ) -> None:
+        self.sign, self.offset = kind
+        self.slack, self.dual, self.lam, self.scaling, self.inverse = slack, dual, lam, scaling, inverse
+        #: ``R^-1 R^-T``, the identity in scaled coordinates; None if rho does not enter the slack.
+        self.identity: FloatArray | None = inverse @ inverse.T if self.offset else None
+        #: The basis B; None for the identity.
+        self.basis: FloatArray | None = None
+        self._target: FloatArray = np.zeros_like(slack)
+        self._scaled: tuple[FloatArray, FloatArray] = (self._target, self._target)
+        #: Whether the direction is the affine-scaling direction.
+        self._affine = False
+
+    @classmethod
+    def of(cls, kind: tuple[float, float], slack: FloatArray, dual: FloatArray) -> NesterovToddCone:
+        """Compute the scaling; raise ``numpy.linalg.LinAlgError`` if S or U is not positive definite."""
         lower = cholesky(slack)
         half = _triangular_product(lower, dual, transposed=True)
         squares, vec = eigh(_triangular_product(lower, half.T, transposed=True))
@@ -169,46 +205,18 @@ class NesterovToddCone:
         root = np.sqrt(lam)
         solved, _ = scipy.linalg.lapack.dtrtrs(lower, vec, lower=1, trans=1)
         scaling = _triangular_product(lower, vec) / root
-        self._set(n, sign, offset, slack, dual, lam, scaling, root[:, None] * solved.T)
+        return cls(kind, slack, dual, lam, scaling, root[:, None] * solved.T)
 
     @classmethod
     def from_spectra(
-        cls, vec: FloatArray, sign: float, offset: float, slack: FloatArray, dual: FloatArray
+        cls, vec: FloatArray, kind: tuple[float, float], slack: FloatArray, dual: FloatArray
     ) -> NesterovToddCone:
         """Make a cone with common eigenvectors of slack and dual slack, from their eigenvalues."""
         if not (np.all(slack > 0.0) and np.all(dual > 0.0)):
             raise np.linalg.LinAlgError("slack or dual is not positive definite")
         root = (slack / dual) ** 0.25
-        cone = cls.__new__(cls)
         full = spectral_matrix(vec, slack), spectral_matrix(vec, dual)
-        cone._set(slack.size, sign, offset, *full, np.sqrt(slack * dual), vec * root, (vec / root).T)
-        return cone
-
-    def _set(
-        self,
-        n: int,
-        sign: float,
-        offset: float,
-        slack: FloatArray,
-        dual: FloatArray,
-        lam: FloatArray,
-        scaling: FloatArray,
-        inverse: FloatArray,
-    ) -> None:
-        self.n, self.sign, self.offset = n, sign, offset
-        self.slack, self.dual = slack, dual
-        #: Eigenvalues of the scaled slack, which are those of the scaled dual slack.
-        self.lam = lam
-        #: The scaling R and its inverse.
-        self.scaling, self.inverse = scaling, inverse
-        #: ``R^-1 R^-T``, the identity in scaled coordinates; None if rho does not enter the slack.
-        self.identity: FloatArray | None = inverse @ inverse.T if offset else None
-        #: The basis B; None for the identity.
-        self.basis: FloatArray | None = None
-        self._target: FloatArray = np.zeros((n, n))
-        self._scaled: tuple[FloatArray, FloatArray] = (self._target, self._target)
-        #: Whether the direction is the affine-scaling direction.
-        self._affine = False
+        return cls(kind, *full, np.sqrt(slack * dual), vec * root, (vec / root).T)
 
     @property
     def complementarity(self) -> float:
@@ -227,7 +235,7 @@ class NesterovToddCone:
     def target_in_block(self, eta: float) -> FloatArray:
         """``B' (target + eta diag(lam)) B``: the target and a share of the dual slack."""
         out = np.array(self._target)
-        out[np.diag_indices(self.n)] += eta * self.lam
+        out[np.diag_indices_from(out)] += eta * self.lam
         return out if self.basis is None or not out.any() else self.basis.T @ out @ self.basis
 
     def set_direction(self, x: FloatArray, drho: float) -> None:
@@ -271,17 +279,20 @@ class NesterovToddCone:
         Raises ``numpy.linalg.LinAlgError`` if the step leaves the cone.
         """
         slack = self.slack + (step * self.sign) * dx
-        slack[np.diag_indices(self.n)] += step * self.offset * drho
+        slack[np.diag_indices_from(slack)] += step * self.offset * drho
         dual = self.dual + step * symmetrize(self.inverse.T @ self._scaled[1] @ self.inverse)
-        return NesterovToddCone(self.n, self.sign, self.offset, slack, dual)
+        return NesterovToddCone.of((self.sign, self.offset), slack, dual)
 
 
 class MatrixBlock(Block):
-    """A PSD block (one cone) or a SpectralBox (two cones on one matrix)."""
+    """A PSD block (one cone) or a SpectralBox (two cones on one matrix).
+
+    ``rows`` is None if no row has entries on the block.
+    """
 
     def __init__(self, block: BlockSet, rows: Rows | None, cost: FloatArray) -> None:
-        super().__init__(rows, cost)
-        self._set = block
+        super().__init__(cost)
+        self._set, self.rows = block, rows
         self._has_cost = bool(np.any(cost))
 
     def start_cold(self, primal: float, dual: float) -> None:
@@ -308,7 +319,7 @@ class MatrixBlock(Block):
     def _start(self, vec: FloatArray, spectra: list[tuple[FloatArray, FloatArray]], rho: float) -> None:
         """Set slacks and dual slacks with common eigenvectors, from their eigenvalues cone by cone."""
         self.cones = [
-            NesterovToddCone.from_spectra(vec, *kind, slack, dual)
+            NesterovToddCone.from_spectra(vec, kind, slack, dual)
             for kind, (slack, dual) in zip(self._set.slacks, spectra, strict=True)
         ]
         sign, offset = self._set.slacks[0]
@@ -354,6 +365,14 @@ class MatrixBlock(Block):
         """``T cost T'``."""
         return self._transform @ self.cost @ self._transform.T if self._has_cost else self.cost
 
+    def row_values(self) -> FloatArray:
+        """``A(X)``."""
+        return np.zeros(0) if self.rows is None else self.rows.apply(self.x)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """``A*y``."""
+        return np.zeros(self.x.shape) if self.rows is None else self.rows.adjoint(y)
+
     def scaled_apply(self, x: FloatArray) -> FloatArray:
         """Row values of a direction in scaled coordinates."""
         return np.zeros(0) if self._rows is None else self._rows.apply(x)
@@ -364,9 +383,10 @@ class MatrixBlock(Block):
 
     def schur(
         self, others: Sequence[FloatArray], *, single_precision: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> tuple[Any, FloatArray]:
         """Gram matrix of the transformed rows, weighted by ``1 / K``."""
-        assert self._rows is not None
+        if self._rows is None:
+            return np.zeros((0, 0)), np.zeros((len(others), 0))
         return weighted_gram(self._rows, self._kernel, others, single_precision=single_precision)
 
     def solve_hessian(self, g: FloatArray) -> FloatArray:
@@ -465,96 +485,135 @@ def extreme_eigenvalues(matrix: FloatArray, both: bool) -> tuple[float, float]:
     return low, high
 
 
-# --- Orthants
+# --- Orthants, and slacks of inequality rows
 
 
-class NonnegBlock(Block):
-    """A block of non-negative numbers x with duals u."""
+class VectorBlock(Block):
+    """Numbers ``lower rho <= x <= upper rho``. Every finite bound has a slack s and a dual p.
 
-    def __init__(self, n: int, rows: Rows | None, cost: FloatArray) -> None:
-        super().__init__(rows, cost)
-        self.x, self.u = np.ones(n), np.ones(n)
-        self.dx, self.du = np.zeros(n), np.zeros(n)
-        self._target = np.zeros(n)
-        self._proposed = self.x, self.u
-        self._columns: Any = None if rows is None else _dense_if_filled(rows.columns())
+    ``columns`` is A; None if no row has entries on the block. Every number has a bound.
+    """
+
+    def __init__(self, columns: Any, lower: FloatArray, upper: FloatArray, cost: FloatArray) -> None:
+        super().__init__(cost)
+        low, high = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
+        self._columns: Any = np.zeros((0, lower.size)) if columns is None else _dense_if_filled(columns)
+        self._lower, self._upper = lower, upper
+        #: The number of every slack, whether it is that of an upper bound, its sign, and what rho adds to it.
+        self.index, self.sides = np.concatenate([low, high]), np.repeat([0, 1], [low.size, high.size])
+        self._signs = 1.0 - 2.0 * self.sides
+        self._offsets = np.concatenate([-lower[low], upper[high]])
+        self.start_cold(1.0, 1.0)
+        self.dx, self._ds, self._dp = np.zeros_like(self.x), np.zeros_like(self.s), np.zeros_like(self.s)
+        self._target, self._proposed = np.zeros_like(self.s), (self.x, self.s, self.p)
+
+    def _sum(self, values: FloatArray) -> FloatArray:
+        """Add up values per slack to one per number."""
+        return np.bincount(self.index, weights=values, minlength=self.x.size).astype(np.float64, copy=False)
 
     @property
     def degree(self) -> int:
-        """Its length."""
-        return self.x.size
+        """Number of slacks."""
+        return self.s.size
 
     @property
     def complementarity(self) -> float:
-        """``x'u``."""
-        return float(self.x @ self.u)
+        """``s'p``."""
+        return float(self.s @ self.p)
 
     @property
     def dual(self) -> FloatArray:
-        """The duals u."""
-        return self.u
+        """Duals of lower bounds minus those of upper bounds."""
+        return self._sum(self._signs * self.p)
 
     def start_cold(self, primal: float, dual: float) -> None:
-        """Start at equal numbers."""
-        self.x, self.u = np.full(self.x.size, primal), np.full(self.x.size, dual)
+        """Start at equal slacks and equal duals, in the middle between two bounds that are close."""
+        self.start_at(self.inside(np.full(self._lower.size, primal), 1.0), 1.0, primal * dual)
+
+    def inside(self, distance: FloatArray, rho: float) -> FloatArray:
+        """Numbers at a distance from their lower bound, or the only one, and at most in the middle."""
+        distance = np.minimum(distance, 0.5 * rho * (self._upper - self._lower))
+        below = np.isfinite(self._lower)
+        return np.where(below, rho * self._lower + distance, rho * self._upper - distance)
+
+    def start_at(self, x: FloatArray, rho: float, products: FloatArray | float) -> None:
+        """Start at given numbers, and at given products of slacks and duals."""
+        self.x = x
+        self.s = self._signs * x[self.index] + rho * self._offsets
+        self._update(self.s, products / self.s)
 
     def start_warm(self, g: FloatArray, mu: float, rho: float, hint: FloatArray) -> float:
         """Start at the hint where it is positive."""
         x, _ = central_path_pair(g, mu)
-        self.x = np.where(hint > 0.0, hint, x)
-        self.u = mu / self.x
+        self.start_at(np.where(hint > 0.0, hint, x), rho, mu)
         return 0.0
 
-    def copy_iterate(self, other: NonnegBlock) -> None:
-        """Take over numbers and duals."""
-        self.x, self.u = other.x, other.u
+    def _update(self, s: FloatArray, p: FloatArray) -> None:
+        """Set slacks and duals, and the Hessian, which is diagonal."""
+        self.s, self.p = s, p
+        self._hessian = self._sum(p / s)
+        if self._offsets.any():
+            self.rho_gradient = -self._sum(self._signs * self._offsets * p / s)
+
+    def copy_iterate(self, other: VectorBlock) -> None:
+        """Take over numbers, slacks and duals."""
+        self.x = other.x
+        self._update(other.s, other.p)
 
     def scaled_cost(self) -> FloatArray:
         """Return the cost; the coordinates are not scaled."""
         return self.cost
 
-    def scaled_apply(self, x: FloatArray) -> FloatArray:
+    def row_values(self) -> FloatArray:
         """``A x``."""
-        return np.zeros(0) if self._columns is None else np.asarray(self._columns @ x)
+        return self.scaled_apply(self.x)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """``A'y``."""
+        return np.asarray(self._columns.T @ y)
 
     def scaled_adjoint(self, y: FloatArray) -> FloatArray:
-        """``A'y``."""
-        return np.zeros(self.x.shape) if self._columns is None else np.asarray(self._columns.T @ y)
+        """``A'y``; the coordinates are not scaled."""
+        return self.adjoint(y)
+
+    def scaled_apply(self, x: FloatArray) -> FloatArray:
+        """``A x``."""
+        return np.asarray(self._columns @ x)
 
     def schur(
         self, others: Sequence[FloatArray], *, single_precision: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        """``A diag(x / u) A'``."""
-        assert self.rows is not None
+    ) -> tuple[Any, FloatArray]:
+        """``A H^-1 A'``."""
         mixed = np.array([self.scaled_apply(self.solve_hessian(part)) for part in others])
         if sp.issparse(self._columns):
-            product = self._columns @ sp.diags_array(self.x / self.u) @ self._columns.T
+            product = self._columns @ sp.diags_array(1.0 / self._hessian) @ self._columns.T
             return product.toarray(), mixed
-        return (self._columns * (self.x / self.u)) @ self._columns.T, mixed
+        return (self._columns / self._hessian) @ self._columns.T, mixed
 
     def solve_hessian(self, g: FloatArray) -> FloatArray:
-        """``g x / u``."""
-        return g * self.x / self.u
+        """``H^-1 g``."""
+        return g / self._hessian
 
     def set_target(self, centre: float, corrected: bool, eta: float) -> FloatArray:
-        """Set the targets of all products ``x u``."""
-        self._target = centre - self.x * self.u
+        """Set the targets of all products ``s p``."""
+        self._target = centre - self.s * self.p
         if corrected:
-            self._target = self._target - self.dx * self.du
-        return self._target / self.x + eta * self.u
+            self._target = self._target - self._ds * self._dp
+        return self._sum(self._signs * (self._target / self.s + eta * self.p))
 
     def set_direction(self, x: FloatArray, drho: float) -> None:
-        """Compute the direction of the duals."""
+        """Compute the directions of slacks and duals."""
         self.dx = x
-        self.du = (self._target - self.u * x) / self.x
+        self._ds = self._signs * x[self.index] + drho * self._offsets
+        self._dp = (self._target - self.p * self._ds) / self.s
 
     def max_step(self) -> float:
-        """Longest step that keeps x and u non-negative."""
-        return min(ratio_test(self.x, self.dx), ratio_test(self.u, self.du))
+        """Longest step that keeps slacks and duals non-negative."""
+        return min(ratio_test(self.s, self._ds), ratio_test(self.p, self._dp))
 
     def propose(self, step: float, drho: float) -> None:
-        """Compute numbers and duals after a step."""
-        self._proposed = self.x + step * self.dx, self.u + step * self.du
+        """Compute numbers, slacks and duals after a step."""
+        self._proposed = self.x + step * self.dx, self.s + step * self._ds, self.p + step * self._dp
 
     def full_step(self) -> FloatArray:
         """``x + dx``."""
@@ -562,7 +621,41 @@ class NonnegBlock(Block):
 
     def accept(self) -> None:
         """Take the step."""
-        self.x, self.u = self._proposed
+        self.x, *rest = self._proposed
+        self._update(*rest)
+
+    def rho_dual(self) -> float:
+        """``sum_j offset_j p_j``."""
+        return float(self._offsets @ self.p)
+
+    def rho_curvature(self) -> float:
+        """``sum_j offset_j² p_j / s_j``."""
+        return float(self._offsets**2 @ (self.p / self.s))
+
+    def rho_target(self) -> float:
+        """``sum_j offset_j target_j / s_j``."""
+        return float(self._offsets @ (self._target / self.s))
+
+
+class RowSlacks(VectorBlock):
+    """The slacks r of inequality rows ``A(X) - r = bound tau``: minus the identity is their part of A."""
+
+    def __init__(self, lower: FloatArray, upper: FloatArray) -> None:
+        super().__init__(None, lower, upper, np.zeros(lower.size))
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """``-y``."""
+        return -y
+
+    def scaled_apply(self, x: FloatArray) -> FloatArray:
+        """``-x``."""
+        return -x
+
+    def schur(
+        self, others: Sequence[FloatArray], *, single_precision: bool = False
+    ) -> tuple[Any, FloatArray]:
+        """Return the diagonal of ``H^-1``."""
+        return 1.0 / self._hessian, np.array([-self.solve_hessian(part) for part in others])
 
 
 def _dense_if_filled(columns: Any) -> Any:

@@ -1,14 +1,21 @@
 """The Newton system over structured rows and spectral boxes, with Nesterov–Todd directions.
 
-Variables are the blocks X, multipliers y of the rows, tau, which multiplies every bound, and its dual kappa.
-X/tau is a point if tau stays positive, y a certificate if kappa does. :class:`StructuredSystem` implements
-the steps of :func:`sdpfeas.backends.ipm.interior_point.predictor_corrector`.
+Variables are the blocks X, the free entries v, multipliers y of the rows, and the *outer* variables theta:
+tau, which multiplies every bound, and the scale of the boxes if there is one. With the derivative ``g_k`` of
+a block's stationarity by ``theta_k`` and the objective ``c_1 = c``, ``c_2 = 0``, Newton's equations are
+
+    H dX = A*dy + q + sum_k dtheta_k (g_k - c_k)      for every block, with its Hessian H
+    A dX + B dv = r + sum_k dtheta_k b_k              for the rows
+    B'dy = r_v + sum_k dtheta_k f_k                   for the free entries
+    b_k'dy - <c_k + g_k, dX> - f_k'dv + ... = r_k     for every outer variable
+
+X is eliminated first, then y and v; the outer variables come last. :class:`StructuredSystem` implements the
+steps of :func:`sdpfeas.backends.ipm.interior_point.predictor_corrector`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +24,13 @@ import scipy.sparse as sp
 from sdpfeas.backends.ipm.interior_point import NewtonSystem
 from sdpfeas.backends.ipm.iteration_cost import structured_flops, structured_memory
 from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations
-from sdpfeas.backends.ipm.structured_cones import Block, MatrixBlock, NonnegBlock, ratio_test
+from sdpfeas.backends.ipm.structured_cones import (
+    Block,
+    MatrixBlock,
+    RowSlacks,
+    VectorBlock,
+    ratio_test,
+)
 from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -43,19 +56,8 @@ SINGLE_PRECISION_ROWS, SINGLE_PRECISION_GAP, SINGLE_PRECISION_STEP = 250, 3e-4, 
 #: Indices of the rows of a block among all rows.
 Index = slice | np.ndarray
 
-
-@dataclass(frozen=True)
-class _RhoDerivative:
-    """Derivatives of a block by the scale rho of its set: gradient g, ``H^-1 g`` and ``A H^-1 g``.
-
-    The first two are in scaled coordinates.
-    """
-
-    position: int
-    block: MatrixBlock
-    gradient: FloatArray
-    response: FloatArray
-    values: FloatArray
+#: A solution of all equations but those of the outer variables: X by blocks, in scaled coordinates, y and v.
+Direction = tuple[list[FloatArray], FloatArray, FloatArray]
 
 
 class StructuredSystem(NewtonSystem):
@@ -67,8 +69,8 @@ class StructuredSystem(NewtonSystem):
     the iterate starts on the central path of every block with the dual matrix of these multipliers; of the
     point only vectors are used. Without it the iterate starts at multiples of the identity.
 
-    A finite bound of an inequality row has a slack ``s = sign (A(X) - bound tau)`` and a dual p; y is the sum
-    of ``sign p`` over the bounds of a row. The sign is 1 for lower and -1 for upper bounds.
+    Every inequality row ``A(X) - r = bound tau`` has a slack r in a :class:`VectorBlock`, non-negative for a
+    lower bound, non-positive for an upper one, between zero and the width for both.
     """
 
     def __init__(
@@ -87,73 +89,87 @@ class StructuredSystem(NewtonSystem):
         self.problem = problem
         self._flops = structured_flops(problem)
         self._factors = power_of_two(problem.norms)
-        lower, upper = problem.lower * self._factors, problem.upper * self._factors
-        finite = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
-        largest = float(np.max(np.abs(finite), initial=0.0))
-        cost = tuple(np.zeros(block.shape) for block in problem.sets) if cost is None else cost
-        self._cost = cost
-        primal = max(1.0, largest)
-        dual = max(1.0, float(np.sqrt(sum(np.sum(c * c) for c in cost))))
+        self._cost = tuple(np.zeros(block.shape) for block in problem.sets) if cost is None else cost
         self._scale_index = scale
-        self.has_scale = scale is not None
         self._traced = [b for b, s in enumerate(problem.sets) if s.trace is not None]
         self.m = problem.m + len(self._traced)
-        self._make_blocks(problem, cost)
-        self._make_rows(problem, lower, upper, primal, dual)
+        self._make_rows()
+        self._make_blocks()
+        self.y = np.zeros(self.m)
+        largest = max(
+            float(np.max(np.abs(each), initial=0.0, where=np.isfinite(each))) for each in self._bounds
+        )
+        primal = max(1.0, largest)
+        dual = max(1.0, float(np.sqrt(sum(np.sum(c * c) for c in self._cost))))
         self.tau, self.kappa = 1.0, primal * dual
-        self.ds, self.dp = np.zeros_like(self.s), np.zeros_like(self.p)
+        #: The scale of the boxes and its dual, where there is a scale block.
+        self.scale, self.scale_dual = 1.0, dual
+        self._dtheta = self._dtheta_dual = np.zeros(self._right.shape[0])
         if start is None:
             for block in self.blocks:
                 block.start_cold(primal, dual)
-            if self.has_scale:
-                self.scale.start_cold(1.0, dual)
+            self._update_multipliers()
         else:
             self._start_warm(*start)
         self.update_residuals()
 
     # --- Set-up
 
-    def _make_blocks(self, problem: FeasibilityProblem, cost: Point) -> None:
-        self.blocks: list[Block] = []
-        self.index: list[Index] = []
+    def _make_rows(self) -> None:
+        """Right-hand sides of all rows, and slacks of inequality rows."""
+        problem, traces = self.problem, [self.problem.sets[b].trace or 0.0 for b in self._traced]
+        #: Lower and upper bounds of the rows of the problem.
+        self._bounds = lower, upper = problem.lower * self._factors, problem.upper * self._factors
+        self._inequalities = problem.inequality_rows
+        #: The vectors b of tau and of the scale, one row each.
+        self._right = np.zeros((1 if self._scale_index is None else 2, self.m))
+        self._right[0, : problem.m] = np.where(np.isfinite(lower), lower, upper)
+        self._right[-1, problem.m :] = traces
+        low, high = (each[self._inequalities] for each in self._bounds)
+        below = np.isfinite(low)
+        self.slacks = RowSlacks(np.where(below, 0.0, -np.inf), np.where(below, high - low, 0.0))
+
+    def _make_blocks(self) -> None:
+        problem, cost = self.problem, self._cost
+        #: All blocks that are eliminated, the slacks first, and the indices of their rows.
+        self.blocks: list[Block] = [self.slacks]
+        self.index: list[Index] = [self._inequalities]
         #: Blocks by their position in the problem.
         self._block_at: dict[int, Block] = {}
-        free: list[tuple[int, Rows]] = []
+        self._free_slices: dict[int, slice] = {}
+        columns, start = [np.zeros((self.m, 0))], 0
         for b, block, rows in problem.blocks():
             active, own = self._rows_of(b, block, rows)
-            made: Block
             if block.free:
-                free.append((b, rows))
+                part = np.zeros((self.m, block.n))
+                part[: problem.m] = _as_array(rows.columns()) * self._factors[:, None]
+                columns.append(part)
+                self._free_slices[b] = slice(start, start + block.n)
+                start += block.n
                 continue
             if b == self._scale_index:
-                self.scale = NonnegBlock(1, None, cost[b])
-                self._scale_column = np.zeros(self.m)
                 if own is not None:
-                    self._scale_column[active] = np.asarray(own.apply(np.ones(1)))
-                for k, t in enumerate(self._traced):
-                    self._scale_column[problem.m + k] = -float(problem.sets[t].trace or 0.0)
+                    self._right[1, active] -= np.asarray(own.apply(np.ones(1)))
                 continue
+            made: Block
             if block.entrywise:
-                made = NonnegBlock(block.n, own, cost[b])
+                values = None if own is None else own.columns()
+                made = VectorBlock(values, np.zeros(block.n), np.full(block.n, np.inf), cost[b])
             else:
                 made = MatrixBlock(block, own, cost[b])
+                made.outer = self._right.shape[0] - 1
             self.blocks.append(made)
             self.index.append(_as_slice(active))
             self._block_at[b] = made
-        self._free_slices: dict[int, slice] = {}
-        columns, start = [], 0
-        for b, rows in free:
-            n = problem.sets[b].n
-            self._free_slices[b] = slice(start, start + n)
-            start += n
-            part = np.zeros((self.m, n))
-            dense = rows.columns()
-            dense = dense.toarray() if sp.issparse(dense) else np.asarray(dense)
-            part[: problem.m] = dense * self._factors[:, None]
-            columns.append(part)
-        self.free_columns = np.hstack(columns) if columns else np.zeros((self.m, 0))
-        self.free_cost = np.concatenate([cost[b] for b, _ in free]) if free else np.zeros(0)
+        self.free_columns = np.hstack(columns)
         self.x_free = np.zeros(start)
+        #: The vectors f of tau and of the scale, and how these two enter each other's equation.
+        self._free_cost = np.zeros((self._right.shape[0], start))
+        self._free_cost[0] = np.concatenate([np.zeros(0), *(cost[b] for b in self._free_slices)])
+        self._outer_cost = np.zeros((self._right.shape[0],) * 2)
+        if self._scale_index is not None:
+            own_cost = float(cost[self._scale_index][0])
+            self._outer_cost[:] = [[0.0, own_cost], [-own_cost, 0.0]]
 
     def _rows_of(self, b: int, block: BlockSet, rows: Rows) -> tuple[np.ndarray, Rows | None]:
         """Scaled non-zero rows on a block, its trace row last, and their indices."""
@@ -172,55 +188,30 @@ class StructuredSystem(NewtonSystem):
             return active, None
         return active, parts[0] if len(parts) == 1 else Stacked(parts)
 
-    def _make_rows(
-        self, problem: FeasibilityProblem, lower: FloatArray, upper: FloatArray, primal: float, dual: float
-    ) -> None:
-        # With a scale block the trace row is tr X - trace·scale = 0.
-        traces = np.array(
-            [0.0 if self.has_scale else problem.sets[b].trace for b in self._traced], dtype=float
-        )
-        self.equal = np.concatenate([problem.equality, np.ones(len(self._traced), dtype=bool)])
-        #: Right-hand sides of equality rows.
-        self.right = np.concatenate([lower, traces])[self.equal]
-        low = np.flatnonzero(~problem.equality & np.isfinite(lower))
-        high = np.flatnonzero(~problem.equality & np.isfinite(upper))
-        #: The rows of all bounds of inequality rows, their signs and values.
-        self.bounded = np.concatenate([low, high])
-        self.signs = np.repeat([1.0, -1.0], [low.size, high.size])
-        self.bounds = np.concatenate([lower[low], upper[high]])
-        self.s, self.p = np.full(self.bounded.size, primal), np.full(self.bounded.size, dual)
-        self.y = np.zeros(self.m)
-        self._update_multipliers()
-
-    def _sum_over_bounds(self, values: FloatArray) -> FloatArray:
-        """Add up values per bound to one per row."""
-        total = np.bincount(self.bounded, weights=values, minlength=self.m)
-        return total.astype(np.float64, copy=False)
-
     def _start_warm(self, point: Point, y: FloatArray) -> None:
         """Start on the central path, at a gap estimated from a point and multipliers."""
-        self.y[: self.problem.m] = y / self._factors
-        self.p = np.maximum(self.signs * self.y[self.bounded], 0.0)
-        value = float(self.right @ self.y[self.equal]) + float((self.signs * self.bounds) @ self.p)
-        gap = abs(value - self._cost_of(point))
+        lower, upper = self._bounds
+        y = np.where(np.isfinite(lower), y / self._factors, np.minimum(y / self._factors, 0.0))
+        y = np.where(np.isfinite(upper), y, np.maximum(y, 0.0))
+        value = float(np.sum(np.where(y > 0.0, lower, upper) * y, where=y != 0.0))
+        gap = abs(value - float(sum(np.vdot(c, x) for c, x in zip(self._cost, point, strict=True))))
         cold_gap = self.tau * self.kappa
-        mu = (
-            max(WARM_GAP_FACTOR * gap, WARM_VALUE_SHARE * abs(value), WARM_COLD_SHARE * cold_gap)
-            / self.degree
-        )
-        most = np.sqrt(cold_gap)
-        self.p = np.maximum(self.p, mu / most)
-        self.s = mu / self.p
-        self.tau, self.kappa = 1.0, mu
+        estimate = max(WARM_GAP_FACTOR * gap, WARM_VALUE_SHARE * abs(value), WARM_COLD_SHARE * cold_gap)
+        mu = estimate / self.degree
+        self.kappa = mu
+        self.y[: self.problem.m] = y
+        duals = np.maximum(np.abs(y[self._inequalities]), mu / np.sqrt(cold_gap))
+        self.slacks.start_at(self.slacks.inside(mu / duals, 1.0), 1.0, mu)
         self._update_multipliers()
-        if self.has_scale:
-            assert self._scale_index is not None
-            self.scale.start_warm(np.zeros(1), mu, 1.0, point[self._scale_index])
+        if self._scale_index is not None:
+            hint = float(point[self._scale_index][0])
+            self.scale = hint if hint > 0.0 else float(np.sqrt(mu))
+            self.scale_dual = mu / self.scale
         for b, own in self._free_slices.items():
             self.x_free[own] = point[b]
-        for (b, block), index in zip(self._block_at.items(), self.index, strict=True):
+        for (b, block), index in zip(self._block_at.items(), self.index[1:], strict=True):
             g = block.adjoint(self.y[index]) - block.cost
-            trace = block.start_warm(g, mu, self._rho(), point[b])
+            trace = block.start_warm(g, mu, float(self._theta[-1]), point[b])
             if b in self._traced:
                 self.y[self.problem.m + self._traced.index(b)] = trace
 
@@ -231,90 +222,86 @@ class StructuredSystem(NewtonSystem):
         from the bounds at the present point.
         """
         new = type(self)(problem, self._cost, self._scale_index, iteration=self.iteration)
-        for block, old in zip(new.blocks, self.blocks, strict=True):
+        for block, old in zip(new.blocks[1:], self.blocks[1:], strict=True):
             block.copy_iterate(old)
-        if new.has_scale:
-            new.scale.copy_iterate(self.scale)
-        new.x_free = self.x_free
+        new.x_free, new.scale, new.scale_dual = self.x_free, self.scale, self.scale_dual
         new.tau, new.kappa = self.tau, self.kappa
         former = np.concatenate([kept, np.arange(self.problem.m, self.m)])
         new.y = np.where(former >= 0, self.y[former], 0.0)
-        most = float(np.max(self.p, initial=0.0)) or 1.0
-        # Slacks and duals of the former lower and upper bounds of all rows.
-        before = np.zeros((2, 2, self.m))
-        before[:, (self.signs < 0.0).astype(int), self.bounded] = self.s, self.p
-        new.s, new.p = before[:, (new.signs < 0.0).astype(int), former[new.bounded]]
-        fresh = former[new.bounded] < 0
-        distance = new._apply()[new.bounded] - new.bounds * self.tau
+        # Slacks of the former rows, and their products with the duals of lower and upper bounds.
+        slack, products = np.zeros(self.m), np.zeros((2, self.m))
+        slack[self._inequalities] = self.slacks.x
+        sides, own = self.slacks.sides, self._inequalities[self.slacks.index]
+        products[sides, own] = self.slacks.s * self.slacks.p
+        former = former[new._inequalities]
         # The slack of a violated row is its violation: a slack near zero would need a huge multiplier.
-        new.s[fresh] = np.maximum(np.abs(distance[fresh]), self.mu / most)
-        new.p[fresh] = NEW_ROW_MULTIPLIER_SHARE * self.mu / new.s[fresh]
+        least = self.mu / (float(np.max(self.slacks.p, initial=0.0)) or 1.0)
+        new.update_residuals()
+        distance = np.abs(new.row_values - new._right[0] * new.tau)[new._inequalities]
+        fresh = new.slacks.inside(np.maximum(distance, least), new.tau)
+        index = new.slacks.index
+        new.slacks.start_at(
+            np.where(former < 0, fresh, slack[former]),
+            new.tau,
+            np.where(
+                former[index] < 0,
+                NEW_ROW_MULTIPLIER_SHARE * self.mu,
+                products[new.slacks.sides, former[index]],
+            ),
+        )
         new._update_multipliers()
         new.update_residuals()
         return new
 
-    def _cost_of(self, point: Point) -> float:
-        total = sum(float(np.vdot(block.cost, point[b])) for b, block in self._block_at.items())
-        if self._scale_index is not None:
-            total += float(np.vdot(self.scale.cost, point[self._scale_index]))
-        free = np.concatenate([np.zeros(0), *(point[b] for b in self._free_slices)])
-        return total + float(self.free_cost @ free)
-
     def _update_multipliers(self) -> None:
         """Set y on inequality rows."""
-        self.y[~self.equal] = self._sum_over_bounds(self.signs * self.p)[~self.equal]
+        self.y[self._inequalities] = self.slacks.dual
 
     # --- Residuals, duality gap, stopping criteria
 
     @property
     def degree(self) -> int:
-        """Barrier degree of all cones, row slacks and tau."""
-        blocks = sum(block.degree for block in self.blocks)
-        return blocks + self.bounded.size + (1 if self.has_scale else 0) + 1
+        """Barrier degree of all cones, row slacks and outer variables."""
+        return sum(block.degree for block in self.blocks) + self._right.shape[0]
 
-    def _rho(self) -> float:
-        return float(self.scale.x[0]) if self.has_scale else self.tau
+    @property
+    def _theta(self) -> FloatArray:
+        """Tau, and the scale if there is one."""
+        return np.array([self.tau, self.scale][: self._right.shape[0]])
 
-    def _apply(self) -> FloatArray:
-        """Row values ``A(X)``, before division by tau."""
-        total = self.free_columns @ self.x_free
-        for block, index in zip(self.blocks, self.index, strict=True):
-            if block.rows is not None:
-                total[index] += block.rows.apply(block.x)
-        if self.has_scale:
-            total += self._scale_column * self.scale.x[0]
-        return total
+    @property
+    def _theta_dual(self) -> FloatArray:
+        """Kappa, and the dual of the scale."""
+        return np.array([self.kappa, self.scale_dual][: self._right.shape[0]])
 
     def update_residuals(self) -> None:
         """Recompute residuals, objective values and the complementarity measure mu."""
-        values = self._apply()
-        self.row_values = values
-        self.r_equal = values[self.equal] - self.right * self.tau
-        self.r_bounds = self.signs * (values[self.bounded] - self.bounds * self.tau) - self.s
-        self.r_free = self.free_columns.T @ self.y - self.free_cost * self.tau
-        primal = self.free_cost @ self.x_free
-        primal += sum(float(np.vdot(b.cost, b.x)) for b in self.blocks)
-        rho_dual = sum(b.rho_dual() for b in self.blocks)
-        dual = float(self.right @ self.y[self.equal]) + float((self.signs * self.bounds) @ self.p)
-        self.r_scale = np.zeros(1)
-        if self.has_scale:
-            primal += float(self.scale.cost @ self.scale.x)
-            self.r_scale = self._scale_column @ self.y + self.scale.u + rho_dual - self.scale.cost * self.tau
-        else:
-            dual -= rho_dual
-        self.primal_value, self.dual_value = float(primal), dual
-        self.r_gap = dual - float(primal) - self.kappa
+        theta, dual = self._theta, self._theta_dual
+        self.r_rows = self.free_columns @ self.x_free - theta @ self._right
+        for block, index in zip(self.blocks, self.index, strict=True):
+            self.r_rows[index] += block.row_values()
+        self.r_free = self.free_columns.T @ self.y - theta @ self._free_cost
+        costs = self._free_cost @ self.x_free + self._outer_cost @ theta
+        costs[0] += sum(float(np.vdot(block.cost, block.x)) for block in self.blocks)
+        values = self._right @ self.y
+        for block in self.blocks:
+            values[block.outer] -= block.rho_dual()
+        self.primal_value, self.dual_value = float(costs[0]), float(values[0])
+        self.r_outer = values - costs - dual
         products = sum(block.complementarity for block in self.blocks)
-        products += float(self.s @ self.p) + self.tau * self.kappa
-        if self.has_scale:
-            products += self.scale.complementarity
-        self.mu = products / self.degree
+        self.mu = (products + float(theta @ dual)) / self.degree
+
+    @property
+    def row_values(self) -> FloatArray:
+        """Row values ``A(X)``, before division by tau."""
+        values = self.r_rows + self.tau * self._right[0]
+        values[self._inequalities] += self.slacks.x
+        return values
 
     @property
     def residual(self) -> float:
         """Largest row residual of the point ``X / tau``; rows have norm about one."""
-        parts = (self.r_equal, self.r_bounds)
-        return max(float(np.max(np.abs(part), initial=0.0)) for part in parts) / self.tau
+        return float(np.max(np.abs(self.r_rows), initial=0.0)) / self.tau
 
     @property
     def r_blocks(self) -> list[FloatArray]:
@@ -328,23 +315,29 @@ class StructuredSystem(NewtonSystem):
     def dual_residual(self) -> float:
         """Norm of the dual residuals, before division by tau."""
         total = sum(float(np.sum(r * r)) for r in self.r_blocks)
-        return float(np.sqrt(total + self.r_free @ self.r_free + self.r_scale @ self.r_scale))
+        return float(np.sqrt(total + self.r_free @ self.r_free + self.r_outer[1:] @ self.r_outer[1:]))
 
-    def point(self) -> Point:
-        """The point ``X / tau`` of the iterate."""
-        return self._point(lambda block: block.x, self.x_free, self.tau)
-
-    def _point(self, part: Callable[[Block], FloatArray], free: FloatArray, tau: float) -> Point:
-        """Assemble a point from parts of the blocks and the free entries."""
+    def _point(self, part: Callable[[Block], FloatArray], free: FloatArray, theta: FloatArray) -> Point:
+        """Assemble a point from parts of the blocks, the free entries and the outer variables."""
         out = []
         for b, _ in enumerate(self.problem.sets):
             if b in self._block_at:
-                out.append(part(self._block_at[b]) / tau)
-            elif b == self._scale_index:
-                out.append(part(self.scale) / tau)
+                out.append(part(self._block_at[b]) / theta[0])
             else:
-                out.append(free[self._free_slices[b]] / tau)
+                out.append((theta[1:] if b == self._scale_index else free[self._free_slices[b]]) / theta[0])
         return tuple(out)
+
+    def point(self) -> Point:
+        """The point ``X / tau`` of the iterate."""
+        return self._point(lambda block: block.x, self.x_free, self._theta)
+
+    def full_step(self) -> tuple[Point, FloatArray] | None:
+        """Return point and multipliers after a step of length one, in the cones or not."""
+        theta = self._theta + self._dtheta
+        if not theta[0] > 0.0:
+            return None
+        point = self._point(lambda block: block.full_step(), self.x_free + self.dx_free, theta)
+        return point, (self.y + self.dy)[: self.problem.m] * self._factors / theta[0]
 
     def multipliers(self) -> FloatArray:
         """Multipliers of the rows of the problem, before division by tau."""
@@ -360,11 +353,13 @@ class StructuredSystem(NewtonSystem):
 
     def candidate_point(self) -> Point | None:
         """``X / tau`` if inequality rows hold strictly and equality rows up to a relative residual."""
-        values = self.row_values[self.bounded] / self.tau
-        if not np.all(self.signs * values > self.signs * self.bounds):
+        values, (lower, upper) = self.row_values[: self.problem.m] / self.tau, self._bounds
+        if not np.all(((values > lower) & (values < upper))[self._inequalities]):
             return None
-        size = 1.0 + float(np.max(np.abs(self.right), initial=0.0))
-        residual = float(np.max(np.abs(self.r_equal), initial=0.0)) / self.tau
+        equal = np.ones(self.m, dtype=bool)
+        equal[self._inequalities] = False
+        size = 1.0 + float(np.max(np.abs(self._right), initial=0.0, where=equal))
+        residual = float(np.max(np.abs(self.r_rows), initial=0.0, where=equal)) / self.tau
         return self.point() if residual <= self._residual_tolerance * size else None
 
     def candidate_certificate(self) -> FloatArray | None:
@@ -394,96 +389,58 @@ class StructuredSystem(NewtonSystem):
     def factorise(self) -> None:
         """Form the Newton system and factorise it; the blocks scaled themselves when the step was taken."""
         guard("a step of the interior-point method", self._flops)
-        self._v = self.s / self.p
-        weight = self._sum_over_bounds(1.0 / self._v)
-        self._omega = np.divide(1.0, weight, out=np.zeros(self.m), where=weight > 0.0)
-        self._beta = self._omega * self._sum_over_bounds(self.bounds / self._v)
-        self._beta[self.equal] = self.right
-        self._scaled_costs = [block.scaled_cost() for block in self.blocks]
-        self._stationarity = [
-            block.scaled_adjoint(self.y[index]) - self.tau * cost
-            for block, index, cost in zip(self.blocks, self.index, self._scaled_costs, strict=True)
-        ]
-        schur = np.diag(self._omega)
-        self._rho_derivatives = []
-        self._rows_stationarity, self._rows_cost = np.zeros(self.m), np.zeros(self.m)
-        for k, (block, index) in enumerate(zip(self.blocks, self.index, strict=True)):
-            values = np.zeros(self.m)
-            if block.rows is not None:
-                others = [self._stationarity[k], self._scaled_costs[k]]
-                others += [] if block.rho_gradient is None else [block.rho_gradient]
-                part, products = block.schur(others, single_precision=self._single_precision)
-                schur[_square(index)] += part
-                self._rows_stationarity[index] += products[0]
-                self._rows_cost[index] += products[1]
-                if block.rho_gradient is not None:
-                    values[index] = products[2]
+        schur = np.zeros((self.m, self.m))
+        outer = range(self._right.shape[0])
+        self._costs = [block.scaled_cost() for block in self.blocks]
+        self._stationarity: list[FloatArray] = []
+        #: ``g_k - c_k`` of all blocks, per outer variable.
+        sources: list[list[FloatArray]] = [[] for _ in outer]
+        #: ``A H^-1`` of the stationarity residual without duals, and of the sources.
+        self._rows_stationarity, rows_sources = np.zeros(self.m), np.zeros(self._right.shape)
+        for block, index, cost in zip(self.blocks, self.index, self._costs, strict=True):
+            own = [-cost, *(np.zeros_like(cost) for _ in outer[1:])]
             if block.rho_gradient is not None:
-                assert isinstance(block, MatrixBlock)
-                response = block.solve_hessian(block.rho_gradient)
-                self._rho_derivatives.append(_RhoDerivative(k, block, block.rho_gradient, response, values))
-        self._system = DenseNormalEquations(schur, *self._border())
-        self._solve_for_tau()
+                own[block.outer] = own[block.outer] + block.rho_gradient
+            self._stationarity.append(block.scaled_adjoint(self.y[index]) - self.tau * cost)
+            part, products = block.schur(
+                [self._stationarity[-1], *own], single_precision=self._single_precision
+            )
+            schur[_square(index) if part.ndim == 2 else (index, index)] += part
+            self._rows_stationarity[index] += products[0]
+            rows_sources[:, index] += products[1:]
+            for k in outer:
+                sources[k].append(own[k])
+        self._system = DenseNormalEquations(schur, self.free_columns)
+        right = self._right - rows_sources
+        #: Directions per unit of each outer variable, and the equations of the outer variables.
+        self._unit = [self._direction(sources[k], right[k], self._free_cost[k]) for k in outer]
+        slopes = np.array([self._outer_values(unit) for unit in self._unit]).T - self._outer_cost
+        own_slopes = np.diagonal(slopes).copy()
+        for block in self.blocks:
+            own_slopes[block.outer] += block.rho_curvature()
+        slopes[np.diag_indices_from(slopes)] = np.maximum(own_slopes, 0.0) + self._theta_dual / self._theta
+        self._slopes = slopes
 
-    def _border(self) -> tuple[FloatArray, FloatArray]:
-        """Columns and curvature of the variables that are not eliminated: free entries and the scale."""
-        columns = self.free_columns
-        corner = np.zeros(columns.shape[1])
-        if self.has_scale:
-            column = np.array(self._scale_column)
-            curvature = float(self.scale.u[0] / self.scale.x[0])
-            for part in self._rho_derivatives:
-                curvature += part.block.rho_curvature() - float(np.vdot(part.gradient, part.response))
-                column += part.values
-            columns = np.hstack([columns, column[:, None]])
-            corner = np.append(corner, max(curvature, 0.0))
-        return columns, corner
+    def _direction(self, q: list[FloatArray], r1: FloatArray, r2: FloatArray) -> Direction:
+        """Solve ``H X = A*y + q``, ``A X + B v = r``, ``B'y = r2`` for ``r1 = r - A H^-1 q``."""
+        y, v = self._system.solve(r1, r2)
+        x = [
+            block.solve_hessian(block.scaled_adjoint(y[index]) + part)
+            for block, index, part in zip(self.blocks, self.index, q, strict=True)
+        ]
+        return x, y, v
 
-    def _rows_hessian(self, q: list[FloatArray]) -> FloatArray:
-        """``A H^-1 q``."""
-        total = np.zeros(self.m)
-        for block, index, part in zip(self.blocks, self.index, q, strict=True):
-            if block.rows is not None:
-                total[index] += block.scaled_apply(block.solve_hessian(part))
-        return total
-
-    def _solve_for_tau(self) -> None:
-        """Solve for the change of all variables with tau, which predictor and corrector share."""
-        q, rows_q = [-cost for cost in self._scaled_costs], -self._rows_cost
-        if not self.has_scale:
-            for part in self._rho_derivatives:
-                q[part.position] = q[part.position] + part.gradient
-                rows_q = rows_q + part.values
-        hessian_q = [block.solve_hessian(part) for block, part in zip(self.blocks, q, strict=True)]
-        r2 = np.array(self.free_cost)
-        if self.has_scale:
-            r2 = np.append(r2, self.scale.cost[0] - self._response_inner(q))
-        y, border = self._system.solve(self._beta - rows_q, r2)
-        self._tau_q, self._tau_hessian_q, self._tau_rows_q = q, hessian_q, rows_q
-        self._tau_y, self._tau_border = y, border
-        self._tau_slope = self._gap_slope()
-
-    def _gap_slope(self) -> float:
-        """Derivative of the gap equation by tau."""
-        y, border = self._tau_y, self._tau_border
-        slope = self._dual_change(self._beta - self._omega * y, y, 0.0, 1.0)
-        inner = float(self._tau_rows_q @ y)
-        inner += sum(float(np.vdot(h, q)) for h, q in zip(self._tau_hessian_q, self._tau_q, strict=True))
-        slope += inner - float(self.free_cost @ border[: self.free_cost.size])
-        if self.has_scale:
-            return float(slope + (self._response_inner(self._tau_q) - self.scale.cost[0]) * border[-1])
-        curvature = sum(b.rho_curvature() for b in self.blocks if isinstance(b, MatrixBlock))
-        return float(slope - 2.0 * self._gradient_inner(self._tau_q, y) + curvature)
+    def _outer_values(self, direction: Direction) -> FloatArray:
+        """``b_k'y - <c_k + g_k, X> - f_k'v`` for all outer variables."""
+        blocks, y, v = direction
+        values = self._right @ y - self._free_cost @ v
+        for block, cost, x in zip(self.blocks, self._costs, blocks, strict=True):
+            values[0] -= float(np.vdot(cost, x))
+            if block.rho_gradient is not None:
+                values[block.outer] -= float(np.vdot(block.rho_gradient, x))
+        return np.asarray(values)
 
     # --- Search directions and step
-
-    def full_step(self) -> tuple[Point, FloatArray] | None:
-        """Return point and multipliers after a step of length one, in the cones or not."""
-        tau = self.tau + self.dtau
-        if not tau > 0.0:
-            return None
-        point = self._point(lambda block: block.full_step(), self.x_free + self.dx_free, tau)
-        return point, (self.y + self.dy)[: self.problem.m] * self._factors / tau
 
     def solve_direction(self, sigma: float, *, corrected: bool) -> None:
         """Solve the Newton system for products ``sigma mu`` and residuals times ``sigma``."""
@@ -494,120 +451,55 @@ class StructuredSystem(NewtonSystem):
             block.set_target(centre, corrected, eta) + eta * part
             for block, part in zip(self.blocks, self._stationarity, strict=True)
         ]
-        target = centre - self.s * self.p
-        target_tau = centre - self.tau * self.kappa
+        theta, dual = self._theta, self._theta_dual
+        target = centre - theta * dual
         if corrected:
-            target = target - self.ds * self.dp
-            target_tau -= self.dtau * self.dkappa
-        duals = (target / self.p - eta * self.r_bounds) / self._v
-        rows = self._omega * self._sum_over_bounds(self.signs * duals)
-        rows[self.equal] = -eta * self.r_equal
+            target = target - self._dtheta * self._dtheta_dual
         # Without centring and corrector the targets cancel the duals: only stationarity is left in q.
         rows_q = self._rows_hessian(q) if corrected else self._rows_stationarity
-        r2 = -eta * self.r_free
-        if self.has_scale:
-            scale_q = float(self.scale.set_target(centre, corrected, 0.0)[0]) + eta * float(self.r_scale[0])
-            scale_q += sum(b.rho_target() for b in self.blocks if isinstance(b, MatrixBlock))
-            scale_q += self._response_inner(q)
-            r2 = np.append(r2, -scale_q)
-        y0, border0 = self._system.solve(rows - rows_q, r2)
-        self.dtau = self._tau_change(q, rows, duals, (y0, border0), eta, target_tau)
-        dy = y0 + self.dtau * self._tau_y
-        border = border0 + self.dtau * self._tau_border
-        self._set_block_directions(q, dy, border)
-        self.dkappa = (target_tau - self.kappa * self.dtau) / self.tau
-        values = rows + self.dtau * self._beta - self._omega * dy
-        self.dp = self._bound_duals(duals, values, self.dtau)
-        self.ds = target / self.p - self._v * self.dp
-        self.dy = dy
+        fixed = self._direction(q, -eta * self.r_rows - rows_q, -eta * self.r_free)
+        right = target / theta - eta * self.r_outer - self._outer_values(fixed)
+        for block in self.blocks:
+            right[block.outer] += block.rho_target()
+        self._dtheta = change = np.asarray(np.linalg.solve(self._slopes, right), dtype=np.float64)
+        self._dtheta_dual = (target - dual * change) / theta
+        self.dtau, self.dkappa = float(change[0]), float(self._dtheta_dual[0])
+        blocks = fixed[0]
+        self.dy, self.dx_free = fixed[1:]
+        for step, (more, y, v) in zip(change, self._unit, strict=True):
+            blocks = [x + step * part for x, part in zip(blocks, more, strict=True)]
+            self.dy, self.dx_free = self.dy + step * y, self.dx_free + step * v
+        for block, x in zip(self.blocks, blocks, strict=True):
+            block.set_direction(x, float(change[block.outer]))
 
-    def _tau_change(
-        self,
-        q: list[FloatArray],
-        rows: FloatArray,
-        duals: FloatArray,
-        solution: tuple[FloatArray, FloatArray],
-        eta: float,
-        target: float,
-    ) -> float:
-        """Solve the gap equation for the change of tau."""
-        y0, border0 = solution
-        constant = self._dual_change(rows - self._omega * y0, y0, duals, 0.0)
-        # <q_tau, dX> is the objective and, without a scale block, the traces of the duals.
-        inner = float(self._tau_rows_q @ y0)
-        inner += sum(float(np.vdot(h, part)) for h, part in zip(self._tau_hessian_q, q, strict=True))
-        constant += inner - float(self.free_cost @ border0[: self.free_cost.size])
-        if self.has_scale:
-            constant += (self._response_inner(self._tau_q) - self.scale.cost[0]) * border0[-1]
-        else:
-            targets = sum(b.rho_target() for b in self.blocks if isinstance(b, MatrixBlock))
-            # -sum offset tr dU = -(targets + <g, dX> - curvature·dtau), and q_tau = -cost + g.
-            constant -= 2.0 * self._gradient_inner(q, y0) + targets
-        return (target - self.tau * (constant + eta * self.r_gap)) / (self.kappa + self.tau * self._tau_slope)
-
-    def _response_inner(self, q: list[FloatArray]) -> float:
-        """``<H^-1 g, q>`` for the derivatives g by rho."""
-        return sum(float(np.vdot(part.response, q[part.position])) for part in self._rho_derivatives)
-
-    def _gradient_inner(self, q: list[FloatArray], y: FloatArray) -> float:
-        """``<g, dX>`` for the derivatives g by rho and the direction of ``q`` and ``y``."""
-        return self._response_inner(q) + sum(float(part.values @ y) for part in self._rho_derivatives)
-
-    def _bound_duals(self, duals: FloatArray | float, values: FloatArray, dtau: float) -> FloatArray:
-        """Change of p for given changes of the row values and tau."""
-        return duals + self.signs * (dtau * self.bounds - values[self.bounded]) / self._v
-
-    def _dual_change(
-        self, values: FloatArray, y: FloatArray, duals: FloatArray | float, dtau: float
-    ) -> float:
-        """Change of the dual value for given changes of the row values, y and tau."""
-        dp = self._bound_duals(duals, values, dtau)
-        return float(self.right @ y[self.equal] + (self.signs * self.bounds) @ dp)
-
-    def _set_block_directions(self, q: list[FloatArray], dy: FloatArray, border: FloatArray) -> None:
-        """Compute the directions of all blocks from those of multipliers, free entries and scale."""
-        f = self.free_cost.size
-        self.dx_free = border[:f]
-        self.drho = drho = float(border[-1]) if self.has_scale else self.dtau
-        rhs = [
-            block.scaled_adjoint(dy[index]) + part + self.dtau * tau_part
-            for block, index, part, tau_part in zip(self.blocks, self.index, q, self._tau_q, strict=True)
-        ]
-        if self.has_scale:
-            for part in self._rho_derivatives:
-                rhs[part.position] = rhs[part.position] + drho * part.gradient
-        for block, right in zip(self.blocks, rhs, strict=True):
-            block.set_direction(block.solve_hessian(right), drho)
-        if self.has_scale:
-            self.scale.set_direction(border[-1:], 0.0)
+    def _rows_hessian(self, q: list[FloatArray]) -> FloatArray:
+        """``A H^-1 q``."""
+        total = np.zeros(self.m)
+        for block, index, part in zip(self.blocks, self.index, q, strict=True):
+            total[index] += block.scaled_apply(block.solve_hessian(part))
+        return total
 
     def max_step(self) -> float:
         """Longest step along the direction that stays in all cones."""
         limits = [block.max_step() for block in self.blocks]
-        numbers = np.concatenate([self.s, self.p, [self.tau, self.kappa]])
-        changes = np.concatenate([self.ds, self.dp, [self.dtau, self.dkappa]])
-        limits.append(ratio_test(numbers, changes))
-        if self.has_scale:
-            limits.append(self.scale.max_step())
+        limits += [ratio_test(self._theta, self._dtheta), ratio_test(self._theta_dual, self._dtheta_dual)]
         return min(limits)
 
     def propose(self, length: float) -> None:
         """Compute all blocks after a step."""
         for block in self.blocks:
-            block.propose(length, self.drho)
-        if self.has_scale:
-            self.scale.propose(length, 0.0)
+            block.propose(length, float(self._dtheta[block.outer]))
 
     def accept(self, length: float) -> None:
         """Take the step."""
         self.x_free = self.x_free + length * self.dx_free
         self.y = self.y + length * self.dy
-        self.s, self.p = self.s + length * self.ds, self.p + length * self.dp
-        self._update_multipliers()
         for block in self.blocks:
             block.accept()
-        if self.has_scale:
-            self.scale.accept()
+        self._update_multipliers()
+        if self._scale_index is not None:
+            self.scale += length * float(self._dtheta[1])
+            self.scale_dual += length * float(self._dtheta_dual[1])
 
 
 def _as_slice(active: np.ndarray) -> Index:
@@ -618,3 +510,7 @@ def _as_slice(active: np.ndarray) -> Index:
 
 def _square(index: Index) -> Any:
     return (index, index) if isinstance(index, slice) else np.ix_(index, index)
+
+
+def _as_array(columns: Any) -> FloatArray:
+    return np.asarray(columns.toarray() if sp.issparse(columns) else columns)
