@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.certifier.certify import Evidence, certify, contradiction, prove_with, stated_problem
+from sdpfeas.certifier.certify import Case, Evidence, certify, contradiction, stated_problem
 from sdpfeas.errors import NotProved
 from sdpfeas.numerics.exact_arithmetic import as_reading
 from sdpfeas.numerics.floating_point_environment import require_ieee
@@ -87,6 +87,5 @@ def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str
     """
     if verdict == "feasible" and evidence is None:
         evidence = [np.eye(block.n) if block.matrix else np.ones(block.n) for block in problem.sets]
-    if evidence is None:
-        return contradiction(problem, reading)
-    return prove_with(problem, verdict, evidence, reading)
+    case = Case(problem, reading)
+    return contradiction(case) if evidence is None else case.prove(verdict, evidence)

@@ -20,8 +20,8 @@ import numpy as np
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.documents import VECTOR_CONES, problem_document
 from sdpfeas.certifier.faces import on_face, replay
-from sdpfeas.certifier.numbers import echelon, floats, fractions, text
-from sdpfeas.certifier.standard_form import StandardForm, Vector, full
+from sdpfeas.certifier.numbers import echelon, fractions, text, texts
+from sdpfeas.certifier.standard_form import StandardForm, Vector, apply, functional, positive_part
 from sdpfeas.errors import NotProved
 from sdpfeas.files import writing
 from sdpfeas.problem.objective import Objective
@@ -76,20 +76,6 @@ def _json(document: dict[str, Any]) -> str:
     return json.dumps(document, separators=(",", ":")) + "\n"
 
 
-def _evidence(
-    problem: dict[str, Any], kind: str, ends: dict[str, Any] | None = None, **parts: Any
-) -> Evidence:
-    """Make evidence of its parts; raises NotProved if the checker refuses it."""
-    head = {"format": "sdpfeas evidence 1", "problem": sdpcheck.digest(problem), "kind": kind}
-    document = (
-        head | (ends or {}) | {name: part for name, part in parts.items() if part is not None and part != []}
-    )
-    try:
-        return Evidence(problem, document, sdpcheck.check(problem, document))
-    except sdpcheck.Refused as reason:
-        raise NotProved(f"the checker refuses the evidence: {reason}") from None
-
-
 def certify(answer: Any, problem: FeasibilityProblem | None = None) -> Evidence:
     """Turn a verified answer into exact evidence that the checker ``sdpcheck.py`` accepts.
 
@@ -138,83 +124,152 @@ def stated_problem(problem: FeasibilityProblem, answer: Any) -> FeasibilityProbl
 
 def _certify(problem: FeasibilityProblem, answer: Any) -> Evidence:
     verdict, reading = str(answer.verdict), str(answer.reading)
-    reason = NotProved("there is no evidence in the answer")
-    chain, rational = answer.chain, answer.rational
     if verdict not in ("feasible", "infeasible"):
         raise NotProved("the answer is neither feasible nor infeasible")
-    if chain is not None and chain.reading == reading:
-        document = problem_document(problem, reading)
-        point = answer.point if rational is None else rational
+    case = Case(problem, reading)
+    reason = NotProved("there is no evidence in the answer")
+    chain, stored = answer.chain, answer.point if verdict == "feasible" else answer.certificate
+    steps = chain.steps if chain is not None and chain.reading == reading else None
+    if steps is not None:
         try:
-            return _by_faces(problem, document, verdict, chain.steps, point)
+            return case.by_faces(verdict, steps, answer.point if answer.rational is None else answer.rational)
         except NotProved as missing:
             reason = missing
-    for given in (rational, answer.point if verdict == "feasible" else answer.certificate):
+    for given in (answer.rational, stored):
         if given is not None:
             try:
-                return prove_with(problem, verdict, given, reading)
+                return case.prove(verdict, given)
             except NotProved as missing:
                 reason = missing
     raise reason
 
 
-def prove_with(problem: FeasibilityProblem, verdict: str, given: Any, reading: str = "stored") -> Evidence:
-    """Return evidence from a point or multipliers; raises NotProved."""
-    document = problem_document(problem, reading)
-    form = StandardForm(sdpcheck.Problem(document))
-    if verdict == "feasible":
-        found = form.feasible(lift_point(problem, form, given))
-        return _evidence(document, "feasible", primal=form.primal(found))
-    dual, _ = form.infeasible(*lift_multipliers(problem, form, given))
-    return _evidence(document, "infeasible", dual=dual)
+class Case:
+    """A problem as document and in the standard form; its methods return evidence or raise NotProved."""
 
+    def __init__(
+        self, problem: FeasibilityProblem, reading: str = "stored", objective: Objective | None = None
+    ) -> None:
+        self.problem, self.document = problem, problem_document(problem, reading, objective)
+        self.checked = sdpcheck.Problem(self.document)
+        self.form = StandardForm.of(self.checked)
 
-def _by_faces(
-    problem: FeasibilityProblem, document: dict[str, Any], verdict: str, given: Sequence[Any], point: Any
-) -> Evidence:
-    form = StandardForm(sdpcheck.Problem(document))
-    steps, last, faces = replay(form, [lift_multipliers(problem, form, step) for step in given])
-    if verdict == "infeasible":
-        if last is None:
-            raise NotProved("the steps of facial reduction come to no contradiction")
-        return _evidence(document, "infeasible", steps=steps, dual=last)
-    if last is not None or point is None:
-        raise NotProved("the steps of facial reduction contradict the verdict, or there is no point")
-    found = on_face(form, faces, lift_point(problem, form, point))
-    return _evidence(document, "feasible", primal=StandardForm(sdpcheck.Problem(document)).primal(found))
+    def prove(self, verdict: str, given: Any) -> Evidence:
+        """Prove a verdict by a point or multipliers."""
+        if verdict == "feasible":
+            return self.evidence(
+                "feasible", primal=self.primal(*self.form.feasible(self.lifted_point(given)))
+            )
+        y, proofs, _ = self.form.infeasible(self.lifted_multipliers(given))
+        return self.evidence("infeasible", dual=self.dual(y, proofs))
+
+    def by_faces(self, verdict: str, given: Sequence[Any], point: Any) -> Evidence:
+        """Prove a verdict by facial reduction, then a point."""
+        multipliers = [self.lifted_multipliers(step) for step in given]
+        proofs, contradiction, faces, bounds = replay(self.form, multipliers)
+        if contradiction is not (verdict == "infeasible"):
+            raise NotProved("facial reduction comes to a contradiction, or to none, against the verdict")
+        if contradiction:
+            *steps, last = map(self.dual, multipliers, proofs)
+            return self.evidence("infeasible", steps=steps, dual=last)
+        x = on_face(self.form, faces, bounds, self.lifted_point(point))
+        return self.evidence("feasible", primal=self.primal(x, self.form.prove_point(x)))
+
+    def primal(self, x: Vector, proofs: Sequence[Any]) -> dict[str, Any]:
+        """Write a point with the proofs of its blocks."""
+        count = len(self.checked.sets)
+        points = [texts(self.form.part(x, b)) for b in range(count)]
+        return {"point": points, "sets": proofs[:count], "lmis": proofs[count:]}
+
+    def dual(self, y: Vector, proofs: Sequence[Any]) -> dict[str, Any]:
+        """Write multipliers with the proofs of all blocks."""
+        count = len(self.checked.sets)
+        return {
+            "rows": texts(y[: len(self.checked.rows)]),
+            "multipliers": [texts(y[i] for i in self.form.slack_rows(b)) for b in self.form.slacks],
+            "sets": proofs[:count],
+            "lmis": proofs[count:],
+        }
+
+    def evidence(self, kind: str, ends: dict[str, Any] | None = None, **parts: Any) -> Evidence:
+        """Make evidence of its parts; raises NotProved if the checker refuses it."""
+        head = {"format": "sdpfeas evidence 1", "problem": sdpcheck.digest(self.document), "kind": kind}
+        document = head | (ends or {}) | {name: part for name, part in parts.items() if part}
+        try:
+            return Evidence(self.document, document, sdpcheck.check(self.document, document))
+        except sdpcheck.Refused as reason:
+            raise NotProved(f"the checker refuses the evidence: {reason}") from None
+
+    def lifted_point(self, point: Any) -> Vector:
+        """Return a point in the standard form."""
+        problem, form = self.problem, self.form
+        if point is None or len(point) != len(problem.sets):
+            raise NotProved("there is no point with one array per set")
+        x = [v for block, part in zip(problem.sets, point, strict=True) for v in lift(block, part)]
+        row = problem.m
+        for lmi in problem.lmis:
+            if lmi.set.kind in VECTOR_CONES:
+                own, count = range(row, row + lmi.set.entries), len(x)
+                values = [{k: v for k, v in form.rows[i].items() if k < count} for i in own]
+                x += lift(
+                    lmi.set,
+                    [apply(f, x) - (form.bounds[i][0] or 0) for i, f in zip(own, values, strict=True)],
+                )
+                row += lmi.set.entries
+        return form.completed(x)
+
+    def lifted_multipliers(self, given: Any) -> Vector:
+        """Return multipliers of all rows of the standard form; those of boxes are zero, to be completed."""
+        try:
+            flat = fractions(given)
+        except (TypeError, ValueError, OverflowError):
+            raise NotProved("the multipliers are not finite numbers") from None
+        lmis = self.problem.lmis
+        if len(flat) != self.problem.m + sum(lmi.set.entries for lmi in lmis):
+            raise NotProved("there is not one multiplier per row and entry of an LMI")
+        y, own, place = flat[: self.problem.m], list[Fraction](), self.problem.m
+        for lmi in lmis:
+            part, place = flat[place : place + lmi.set.entries], place + lmi.set.entries
+            if lmi.set.kind in VECTOR_CONES:
+                y += part
+            elif lmi.set.bounded:  # F - lower I and upper I - F: the positive and the negative part
+                own += _split(lift(lmi.set, part), lmi.set.n)
+            else:
+                own += lift(lmi.set, part)
+        y += [Fraction(0)] * (len(self.checked.rows) - len(y)) + own
+        return y + [Fraction(0)] * (len(self.form.rows) - len(y))
 
 
 def certify_optimum(problem: FeasibilityProblem, objective: Objective, found: Any) -> Evidence:
     """Return exact evidence for a bracket of an optimal value; its ends may be wider by rounding."""
     if found.infeasible is not None:
         return certify(found.infeasible)
-    document = problem_document(problem, str(found.reading), objective)
-    form = StandardForm(sdpcheck.Problem(document))
+    case = Case(problem, str(found.reading), objective)
     sign = 1 if objective.sense == "min" else -1
-    inner: Any = None
-    outer: Any = None
+    goal = {k: sign * v for k, v in functional(case.checked.objective).items()}
+    constant = sign * case.checked.constant
+    ends: list[Any] = [None, None]  # of the dual and of the primal problem
     parts: dict[str, Any] = {}
     if found.point is not None:
         with suppress(NotProved):
-            x = form.feasible(lift_point(problem, form, found.point))
-            parts["primal"] = form.primal(x)
-            value = sum((v * x[k] for k, v in form.objective.items()), sign * form.problem.constant)
-            inner = text(sign * _rounded(value, 1))
+            x, proofs = case.form.feasible(case.lifted_point(found.point))
+            parts["primal"] = case.primal(x, proofs)
+            ends[1] = text(sign * _rounded(apply(goal, x) + constant, 1))
     if found.multipliers is not None:
         # Solvers differ in the sign of dual multipliers: take the better bound.
-        bounds = list[tuple[Fraction, Any]]()
+        duals = list[tuple[Fraction, Vector, list[Any]]]()
         for turn in (1, -1):
             with suppress(NotProved):
-                y, own = lift_multipliers(problem, form, [turn * v for v in fractions(found.multipliers)])
-                dual, bound = form.infeasible(y, own, objective=True)
-                bounds.append((bound, dual))
-        if bounds:
-            bound, parts["dual"] = max(bounds, key=lambda pair: pair[0])
-            outer = text(sign * _rounded(bound + sign * form.problem.constant, -1))
+                near = case.lifted_multipliers([turn * v for v in fractions(found.multipliers)])
+                y, proofs, bound = case.form.infeasible(near, goal)
+                duals.append((bound, y, proofs))
+        if duals:
+            bound, y, proofs = max(duals, key=lambda each: each[0])
+            parts["dual"] = case.dual(y, proofs)
+            ends[0] = text(sign * _rounded(bound + constant, -1))
     if not parts:
         raise NotProved("no end of the bracket is proved")
-    lower, upper = (outer, inner)[::sign]
-    return _evidence(document, "bracket", ends={"lower": lower, "upper": upper}, **parts)
+    return case.evidence("bracket", ends=dict(zip(("lower", "upper"), ends[::sign], strict=True)), **parts)
 
 
 def _rounded(value: Fraction, direction: int) -> Fraction:
@@ -225,56 +280,11 @@ def _rounded(value: Fraction, direction: int) -> Fraction:
     return Fraction(near)
 
 
-# --- answers in the standard form
-
-
-def lift_point(problem: FeasibilityProblem, form: StandardForm, point: Any) -> Vector:
-    """Return a point in the standard form, with the values of LMIs in vector cones as blocks."""
-    if point is None or len(point) != len(problem.sets):
-        raise NotProved("there is no point with one array per set")
-    x = [v for block, part in zip(problem.sets, point, strict=True) for v in lift(block, part)]
-    row = problem.m
-    for lmi in problem.lmis:
-        if lmi.set.kind in VECTOR_CONES:
-            own = range(row, row + lmi.set.entries)
-            sums = [sum((v * x[k] for k, v in form.rows[i].items() if k < len(x)), Fraction(0)) for i in own]
-            x = x + lift(lmi.set, [s - (form.bounds[i][0] or 0) for s, i in zip(sums, own, strict=True)])
-            row += lmi.set.entries
-    return x
-
-
-def lift_multipliers(
-    problem: FeasibilityProblem, form: StandardForm, given: Any
-) -> tuple[Vector, list[Vector]]:
-    """Return multipliers of rows and LMIs in the standard form; those of boxes are zero, to be completed."""
-    try:
-        flat = fractions(given)
-    except (TypeError, ValueError, OverflowError):
-        raise NotProved("the multipliers are not finite numbers") from None
-    sizes = [problem.m, *(lmi.set.entries for lmi in problem.lmis)]
-    if len(flat) != sum(sizes):
-        raise NotProved("there is not one multiplier per row and entry of an LMI")
-    cuts = np.cumsum([0, *sizes]).tolist()
-    own, y = list[Vector](), flat[: problem.m]
-    for lmi, start, stop in zip(problem.lmis, cuts[1:], cuts[2:], strict=False):
-        if lmi.set.kind in VECTOR_CONES:
-            y = y + flat[start:stop]
-            continue
-        part = lift(lmi.set, flat[start:stop])
-        if lmi.set.bounded:  # F - lower I and upper I - F: the positive and the negative part
-            own += _split(part, lmi.set.n)
-        else:
-            own.append(part)
-    own += [[Fraction(0)] * block.size for block, _, _ in form.lmis[len(own) :]]
-    return y + [Fraction(0)] * (len(form.rows) - len(y)), own
-
-
-def _split(listed: Vector, n: int) -> list[Vector]:
-    """Return semidefinite ``N`` and ``P`` with ``N - P`` as listed."""
-    lam, vec = np.linalg.eigh(full(sdpcheck.Block({"kind": "PSD", "n": n}), floats(listed)))
-    minus = (vec * (np.maximum(-lam, 0.0) + 2.0**-46 * np.max(np.abs(lam)))) @ vec.T
-    below = fractions(((minus + minus.T) / 2)[np.tril_indices(n)])
-    return [[v + p for v, p in zip(listed, below, strict=True)], below]
+def _split(listed: Vector, n: int) -> Vector:
+    """Return semidefinite ``N`` and ``P`` with ``N - P`` as listed, one after the other."""
+    block = sdpcheck.Block({"kind": "PSD", "n": n})
+    above = positive_part(block, listed, 2.0**-46)
+    return above + [p - v for v, p in zip(listed, above, strict=True)]
 
 
 def lift(block: BlockSet, given: Any) -> Vector:
@@ -314,26 +324,25 @@ def _arrow_preimage(x: Vector) -> Vector:
     return out
 
 
-def contradiction(problem: FeasibilityProblem, reading: str) -> Evidence:
+def contradiction(case: Case) -> Evidence:
     """Return evidence that the equality rows alone have no solution, by elimination; raises NotProved."""
-    document = problem_document(problem, reading)
-    form = StandardForm(sdpcheck.Problem(document))
+    form = case.form
     equal = [i for i, (low, high) in enumerate(form.bounds) if low is not None and low == high]
-    if not equal or problem.lmis or len(equal) * form.size > MOST_ELIMINATED:
+    equal = [i for i in equal if i < len(case.checked.rows)]
+    if not equal or case.problem.lmis or len(equal) * form.size > MOST_ELIMINATED:
         raise NotProved("there are no equality rows, or too many to be eliminated")
     # A combination of rows that vanishes, from the form [A | b | I].
     width = form.size + 1 + len(equal)
     table = []
     for r, i in enumerate(equal):
         row = [form.rows[i].get(k, Fraction(0)) for k in range(form.size)]
-        table.append(
-            [*row, form.bounds[i][0] or Fraction(0), *(Fraction(int(r == s)) for s in range(len(equal)))]
-        )
+        ones = [Fraction(int(r == s)) for s in range(len(equal))]
+        table.append([*row, form.bounds[i][0] or Fraction(0), *ones])
     for row, pivot in zip(*echelon(table, width), strict=True):
         if pivot == form.size:
             y = [Fraction(0)] * len(form.rows)
             for i, v in zip(equal, row[form.size + 1 :], strict=True):
                 y[i] = v
-            dual, _ = form.infeasible(y, [[Fraction(0)] * lmi[0].size for lmi in form.lmis])
-            return _evidence(document, "infeasible", dual=dual)
+            y, proofs, _ = form.infeasible(y)
+            return case.evidence("infeasible", dual=case.dual(y, proofs))
     raise NotProved("the equality rows do not contradict each other")

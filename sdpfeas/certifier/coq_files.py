@@ -17,7 +17,7 @@ from typing import Any
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.certify import Evidence
 from sdpfeas.certifier.numbers import echelon, primitive, solve
-from sdpfeas.certifier.standard_form import StandardForm, Vector
+from sdpfeas.certifier.standard_form import StandardForm, Vector, functional
 
 Matrix = list[list[Fraction]]
 #: A positive number and a vector, for ``c v v'``.
@@ -30,7 +30,7 @@ DECIMAL_DIGITS = 20
 def coq_file(evidence: Evidence) -> str:
     """Return the text of a Coq file that proves what the evidence proves."""
     document, kind = evidence.document, evidence.document["kind"]
-    written = _Writer(StandardForm(sdpcheck.Problem(evidence.problem)))
+    written = _Writer(sdpcheck.Problem(evidence.problem))
     library = files("sdpfeas.certifier").joinpath("coq/sdpcheck.v").read_text(encoding="utf-8")
     body = getattr(written, kind)(document)
     return (
@@ -67,27 +67,23 @@ def _theorem(kind: str, statement: str, proof: str) -> str:
 class _Writer:
     """A problem in PSD and free blocks; ``places`` are the entries (block, i, j) of the listed entries."""
 
-    def __init__(self, form: StandardForm) -> None:
-        self.form, self.blocks = form, list[str]()
-        self.cones = [*form.sets, *(lmi[0] for lmi in form.lmis)]
+    def __init__(self, problem: sdpcheck.Problem) -> None:
+        self.given, self.form = problem, StandardForm.of(problem)
+        self.blocks = list[str]()
         #: For every cone the entries of its blocks, in the order in which they are listed.
-        self.places = [self._add(block) for block in self.cones]
-        listed = [place for block in self.places[: len(form.sets)] for place in block]
+        self.places = [self._add(block) for block in self.form.blocks]
+        listed = [place for block in self.places for place in block]
         self.rows = [
             (low, high, [(listed[k], v) for k, v in row.items()])
-            for row, (low, high) in zip(form.rows, form.bounds, strict=True)
+            for row, (low, high) in zip(self.form.rows, self.form.bounds, strict=True)
         ]
-        for own, (block, constant, parts) in zip(self.places[len(form.sets) :], form.lmis, strict=True):
-            for k, weight in enumerate(block.weights()):
-                entries = [(listed[c], part[k]) for c, part in parts.items() if part.get(k)]
-                bound = -constant.get(k, Fraction(0))
-                self.rows.append((bound, bound, [*entries, (own[k], Fraction(-weight))]))
         self.denominators = [
             _denominator([*(v for v in (low, high) if v is not None), *(v for _, v in entries)])
             for low, high, entries in self.rows
         ]
-        self.sign = 1 if form.problem.sense == "min" else -1
-        self.costs = [(listed[k], self.sign * v) for k, v in form.objective.items()]
+        self.sign = 1 if problem.sense == "min" else -1
+        self.goal = {k: self.sign * v for k, v in functional(problem.objective).items()}
+        self.costs = [(listed[k], self.sign * v) for k, v in self.goal.items()]
 
     def _add(self, block: sdpcheck.Block) -> list[tuple[int, int, int]]:
         start = len(self.blocks)
@@ -111,8 +107,8 @@ class _Writer:
             "Open Scope Q_scope.\nDefinition the_problem : problem := Problem\n"
             f"  {_list(self.blocks)}%nat\n  {_list(rows)}.\n"
         )
-        if self.form.problem.has_objective:
-            costs = f"{_q(self.form.problem.constant)} [{terms(self.costs)}]"
+        if self.given.has_objective:
+            costs = f"{_q(self.given.constant)} [{terms(self.costs)}]"
             out += f"Definition the_objective : objective := Objective {costs}.\n"
         return out + (
             "Open Scope Z_scope.\nDefinition denominators : list positive :=\n"
@@ -164,13 +160,11 @@ class _Writer:
 
     def _point(self, data: Any) -> str:
         """Return a common denominator, squares and free numbers of a point."""
-        form = self.form
-        x = [sdpcheck.number(v) for part in data["point"] for v in part]
-        values = [list(form.part(x, b)) for b in range(len(form.sets))]
-        values += [form.value(j, x) for j in range(len(form.lmis))]
+        x = self.form.completed([sdpcheck.number(v) for part in data["point"] for v in part])
         squares, free = list[tuple[int, Fraction, Vector]](), list[tuple[int, Fraction]]()
         proofs = [*data["sets"], *data["lmis"]]
-        for block, places, listed, proof in zip(self.cones, self.places, values, proofs, strict=True):
+        for b, (block, places, proof) in enumerate(zip(self.form.blocks, self.places, proofs, strict=True)):
+            listed = self.form.part(x, b)
             if block.cone == "PSD":
                 matrix = block.square([v * w for v, w in zip(listed, block.weights(), strict=True)])
                 squares += [(places[0][0], c, v) for c, v in decomposition(matrix, proof)]
@@ -186,20 +180,21 @@ class _Writer:
         self, steps: Sequence[Any], least: int = 1, *, objective: bool = False
     ) -> tuple[str, int, Fraction]:
         """Return steps as a list, the scale of the last one, and the bound that it proves, scaled."""
-        faces: list[Any] = [None] * len(self.cones)
+        faces: list[Any] = [None] * len(self.form.blocks)
         #: For every block vectors ``z`` with ``X z = 0``, each with its number.
         known: dict[int, list[tuple[int, Vector]]] = {}
         count, written = 0, list[str]()
-        bounds = [(low, high) for low, high, _ in self.rows]
+        bounds = list(self.form.bounds)
         for number, data in enumerate(steps):
             last = number == len(steps) - 1
-            y = [sdpcheck.number(v) for v in data["rows"]]
-            own = [[sdpcheck.number(v) for v in part] for part in data["multipliers"]]
-            functionals = self.form.functionals(y, own, objective and last)
+            y = [sdpcheck.number(v) for part in (data["rows"], *data["multipliers"]) for v in part]
+            gradient = self.form.adjoint(y, self.goal if objective and last else None)
             squares, crosses = list[tuple[int, Fraction, Vector]](), list[tuple[int, Vector]]()
             proofs = [*data["sets"], *data["lmis"]]
-            for k, (block, f, proof) in enumerate(zip(self.cones, functionals, proofs, strict=True)):
-                places = self.places[k]
+            for k, (block, places, proof) in enumerate(
+                zip(self.form.blocks, self.places, proofs, strict=True)
+            ):
+                f = list(self.form.part(gradient, k))
                 if block.cone == "Nonneg":
                     for p, ((b, _, _), v) in enumerate(zip(places, f, strict=True)):
                         if v and (faces[k] is None or p in faces[k]):
@@ -218,8 +213,7 @@ class _Writer:
             for b, _, v in squares:
                 known.setdefault(b, []).append((count, v))
                 count += 1
-            multipliers = [*y, *(v for part in own for v in part)]
-            over = [v / d for v, d in zip(multipliers, self.denominators, strict=True)]
+            over = [v / d for v, d in zip(y, self.denominators, strict=True)]
             scale = _denominator([*over, *(c for _, c, _ in squares), *(v for _, w in crosses for v in w)])
             scale = lcm(scale, least)
             written.append(
@@ -228,8 +222,8 @@ class _Writer:
                 + "\n   "
                 + _list(f"({i}%nat, dense {_vec([v * scale for v in w])})" for i, w in crosses)
             )
-            total = sum((v * (bounds[i][v < 0] or 0) for i, v in enumerate(multipliers) if v), Fraction(0))
-            bounds = [(pair[v < 0],) * 2 if v else pair for pair, v in zip(bounds, multipliers, strict=True)]
+            total = sum((v * (bounds[i][v < 0] or 0) for i, v in enumerate(y) if v), Fraction(0))
+            bounds = [(pair[v < 0],) * 2 if v else pair for pair, v in zip(bounds, y, strict=True)]
         return _list(written), scale, total * scale
 
 

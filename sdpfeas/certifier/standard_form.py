@@ -1,10 +1,10 @@
-"""Exact points and multipliers of a problem in the standard form of ``sdpcheck.Problem``.
+"""Exact points and multipliers of a problem in the cones that ``sdpcheck`` knows.
 
-There, blocks are in PSD, Nonneg or Free cones; second-order and Hermitian cones are semidefinite, boxes are
-LMIs. FEASIBLE (:meth:`StandardForm.feasible`): the point is moved inside its cones, the equality rows are
-corrected in floating point until only rounding is left, and as many entries as there are independent rows are
-recomputed exactly. INFEASIBLE (:meth:`StandardForm.infeasible`): the multipliers are corrected likewise where
-the adjoint must vanish, and shifted where it must be negative semidefinite.
+Blocks are in PSD, Nonneg or Free cones; second-order and Hermitian cones are semidefinite. Every LMI is a
+block ``S`` with rows ``F(X) - S = 0``, a box two of them. FEASIBLE (:meth:`StandardForm.feasible`): the point
+is moved inside its cones, the equality rows are corrected in floating point until only rounding is left, and
+as many entries as there are independent rows are recomputed exactly. INFEASIBLE
+(:meth:`StandardForm.infeasible`): the multipliers are corrected likewise where the adjoint must vanish.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,20 @@ import scipy.linalg
 
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.factors import prove_semidefinite
-from sdpfeas.certifier.numbers import exponent, floats, fractions, on_grid, solve, texts
+from sdpfeas.certifier.numbers import exponent, floats, fractions, on_grid, solve
 from sdpfeas.errors import NotProved
 from sdpfeas.numerics.linalg import FloatArray
 
 Vector = list[Fraction]
 #: Coefficients by position.
 Functional = dict[int, Fraction]
+#: Lower and upper bound of a row.
+Bounds = tuple[Fraction | None, Fraction | None]
 
-#: Bits kept of a rounded point below its distance to the boundary: few, or more for rows that nearly hold.
-GUARD_BITS = (20, 50)
+#: Bits kept of rounded points and of rounded multipliers below their distance to the boundary.
+POINT_BITS, MULTIPLIER_BITS = 20, 50
 #: A matrix is moved inside its cone if its smallest eigenvalue is above minus this share of the largest.
 CLOSE = 1e-6
-#: An inequality is tight at a point if it holds or fails by less than this share of its bound.
-TIGHT = Fraction(1, 2**30)
 #: Width of a box, relative to its bounds, below which its centre replaces a point.
 NARROW = 2.0**-40
 #: Rounds of correction in floating point before the exact one: each gains about 12 digits.
@@ -46,326 +47,237 @@ MOST_EQUATIONS, MOST_CORRECTED = 2_000, 30_000_000
 
 
 class StandardForm:
-    """The problem as the checker reads it, in exact and in floating-point numbers."""
+    """Blocks and rows with bounds, in exact numbers.
 
-    def __init__(self, problem: sdpcheck.Problem, rows: list[Functional] | None = None) -> None:
-        self.problem, self.lmis = problem, problem.lmis
-        self.sets, self.starts, self.bounds = problem.sets, problem.starts, list(problem.bounds)
+    ``slacks`` maps a block ``S`` of an LMI to the first of its rows ``F(X) - S = 0``, one per listed entry.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[sdpcheck.Block],
+        rows: Sequence[Functional],
+        bounds: Sequence[Bounds],
+        slacks: dict[int, int],
+    ) -> None:
+        self.blocks, self.rows, self.bounds, self.slacks = blocks, rows, bounds, slacks
+        self.starts = list(accumulate((block.size for block in blocks), initial=0))
         self.size = self.starts[-1]
-        self.rows = [self._dict(row) for row in problem.rows] if rows is None else rows
-        #: For every box the position of its two LMIs, and of the row of its trace.
-        self.boxes: dict[int, tuple[int, int | None]] = {}
-        boxes = [b for b, block in enumerate(self.sets) if block.box] if rows is None else []
-        first, trace = len(self.lmis) - 2 * len(boxes), len(self.rows)
-        trace -= sum(self.sets[b].trace is not None for b in boxes)
-        for b in boxes:
-            has_trace = self.sets[b].trace is not None
-            self.boxes[b] = (first, trace if has_trace else None)
-            first, trace = first + 2, trace + has_trace
 
-    @staticmethod
-    def _dict(row: Any) -> dict[int, Fraction]:
-        out: dict[int, Fraction] = {}
-        for scale, where, values in row:
-            for k, v in sdpcheck.pairs(where, values):
-                if v:
-                    out[k] = out.get(k, Fraction(0)) + scale * v
-        return out
-
-    @cached_property
-    def objective(self) -> dict[int, Fraction]:
-        """The functional to minimise."""
-        sign = 1 if self.problem.sense == "min" else -1
-        return {k: sign * v for k, v in self._dict(self.problem.objective).items()}
+    @classmethod
+    def of(cls, problem: sdpcheck.Problem) -> StandardForm:
+        """Convert a problem: its sets and rows come first, then those of its LMIs, in their order."""
+        rows, bounds = [functional(row) for row in problem.rows], list[Any](problem.bounds)
+        slacks, start = dict[int, int](), problem.starts[-1]
+        for number, (block, constant, parts) in enumerate(problem.lmis, len(problem.sets)):
+            slacks[number] = len(rows)
+            own: list[Functional] = [{} for _ in range(block.size)]
+            for c, part in parts.items():
+                for k, v in part.items():
+                    own[k][c] = v
+            for k, weight in enumerate(block.weights()):
+                rows.append(own[k] | {start + k: Fraction(-weight)})
+                bounds.append((-constant.get(k, Fraction(0)),) * 2)
+            start += block.size
+        return cls([*problem.sets, *(lmi[0] for lmi in problem.lmis)], rows, bounds, slacks)
 
     def part(self, x: Sequence[Any], b: int) -> Sequence[Any]:
         """Return the entries of one block."""
-        return x[self.starts[b] : self.starts[b] + self.sets[b].size]
+        return x[self.starts[b] : self.starts[b + 1]]
 
-    def value(self, lmi: int, x: Sequence[Fraction]) -> Vector:
-        """Return ``F(x)``, listed."""
-        block, constant, parts = self.lmis[lmi]
-        total = [constant.get(k, Fraction(0)) for k in range(block.size)]
-        for c, part in parts.items():
-            if x[c]:
-                for k, v in part.items():
-                    total[k] += v * x[c]
-        return [v / w for v, w in zip(total, block.weights(), strict=True)]
+    def slack_rows(self, b: int) -> range:
+        """Return the rows that define the block of an LMI."""
+        return range(self.slacks[b], self.slacks[b] + self.blocks[b].size)
 
-    def adjoint(self, y: Sequence[Fraction], own: Sequence[Vector], objective: bool = False) -> Vector:
-        """Return ``A*y + B*Y``, minus the objective, as a functional."""
+    @cached_property
+    def boxes(self) -> dict[int, tuple[int, int | None]]:
+        """For every box the first of its two blocks ``S``, and the row of its trace."""
+        boxes = [b for b, block in enumerate(self.blocks) if block.box]
+        first = len(self.blocks) - 2 * len(boxes)
+        row = min(self.slacks.values(), default=0) - sum(self.blocks[b].trace is not None for b in boxes)
+        out: dict[int, tuple[int, int | None]] = {}
+        for b in boxes:
+            has_trace = self.blocks[b].trace is not None
+            out[b] = first, row if has_trace else None
+            first, row = first + 2, row + has_trace
+        return out
+
+    def completed(self, x: Sequence[Fraction]) -> Vector:
+        """Return a point with the blocks ``S = F(X)`` of all LMIs."""
+        out = [*x, *[Fraction(0)] * (self.size - len(x))]
+        for b in self.slacks:
+            for k, i in enumerate(self.slack_rows(b), self.starts[b]):
+                out[k] = Fraction(0)
+                row = self.rows[i]
+                out[k] = ((self.bounds[i][0] or 0) - apply(row, out)) / row[k]
+        return out
+
+    def adjoint(self, y: Sequence[Fraction], goal: Functional | None = None) -> Vector:
+        """Return ``A*y`` minus a functional ``goal``."""
         total = [Fraction(0)] * self.size
         for weight, row in zip(y, self.rows, strict=True):
             if weight:
                 for k, v in row.items():
                     total[k] += weight * v
-        for (_, _, parts), multiplier in zip(self.lmis, own, strict=True):
-            if any(multiplier):
-                for c, part in parts.items():
-                    total[c] += sum((v * multiplier[k] for k, v in part.items()), Fraction(0))
-        for k, v in self.objective.items() if objective else ():
+        for k, v in (goal or {}).items():
             total[k] -= v
         return total
 
-    def functionals(self, y: Sequence[Fraction], own: Sequence[Vector], objective: bool = False) -> list[Any]:
-        """Return what must be non-positive on every block and LMI: the adjoint and minus ``Y``."""
-        gradient = self.adjoint(y, own, objective)
-        out: list[Any] = [self.part(gradient, b) for b in range(len(self.sets))]
-        for (block, _, _), multiplier in zip(self.lmis, own, strict=True):
-            out.append([-v * w for v, w in zip(multiplier, block.weights(), strict=True)])
-        return out
-
     # --- FEASIBLE
 
-    def primal(self, x: Vector) -> dict[str, Any]:
-        """Return the proof that a point is feasible; raises NotProved."""
+    def prove_point(self, x: Vector) -> list[Any]:
+        """Return proofs that the blocks of a feasible point are in their cones; raises NotProved."""
         for i, (row, (low, high)) in enumerate(zip(self.rows, self.bounds, strict=True)):
-            value = sum((v * x[k] for k, v in row.items()), Fraction(0))
+            value = apply(row, x)
             if (low is not None and value < low) or (high is not None and value > high):
                 raise NotProved(f"row {i} is violated")
-        parts = [self.part(x, b) for b in range(len(self.sets))]
-        return {
-            "point": [texts(part) for part in parts],
-            "sets": [self._member(f"block {b}", block, parts[b]) for b, block in enumerate(self.sets)],
-            "lmis": [self._member(f"LMI {j}", lmi[0], self.value(j, x)) for j, lmi in enumerate(self.lmis)],
-        }
+        proofs = []
+        for b, block in enumerate(self.blocks):
+            sign = 0 if block.cone == "Free" else -1
+            listed = zip(self.part(x, b), block.weights(), strict=True)
+            try:
+                proofs.append(polar(block, [sign * v * w for v, w in listed], None)[0])
+            except NotProved as reason:
+                name = f"LMI {list(self.slacks).index(b)}" if b in self.slacks else f"block {b}"
+                raise NotProved(f"{name} is not proved to be in its set: {reason}") from None
+        return proofs
 
-    def _member(self, name: str, block: sdpcheck.Block, listed: Sequence[Fraction]) -> Any:
-        """Return the proof that a vector or matrix is in its cone."""
-        sign = 0 if block.cone == "Free" else -1
-        try:
-            return polar(block, [sign * v * w for v, w in zip(listed, block.weights(), strict=True)], None)[0]
-        except NotProved as reason:
-            raise NotProved(f"{name} is not proved to be in its set: {reason}") from None
-
-    def feasible(self, x: Vector) -> Vector:
-        """Return a point near ``x`` that :meth:`primal` proves; raises NotProved."""
+    def feasible(self, x: Vector) -> tuple[Vector, list[Any]]:
+        """Return a feasible point near ``x``, and the proofs of its blocks; raises NotProved."""
         reason = NotProved("no exact solution was found near the point")
         for candidate in self._candidates(x):
             try:
-                self.primal(candidate)
-                return candidate
+                return candidate, self.prove_point(candidate)
             except NotProved as missing:
                 reason = missing
         raise reason
 
     def _candidates(self, x: Vector) -> Iterator[Vector]:
-        yield x
+        yield self.completed(x)
         near, depth, kept = self._inside(x)
-        systems = self._equations(x)
+        defined = {i for b in self.slacks for i in self.slack_rows(b)}
+        equal = [
+            (row, low)
+            for i, (row, (low, high)) in enumerate(zip(self.rows, self.bounds, strict=True))
+            if low is not None and low == high and i not in defined and any(row.values())
+        ]
         for base, room in [(near, depth)] if np.array_equal(kept, depth) else [(x, kept), (near, depth)]:
-            metrics = [room]
-            if len(self.sets) > 1:
-                metrics += [np.where(self._owner == b, room, 0.0) for b in range(min(len(self.sets), 8))]
-            for guard in GUARD_BITS:
-                grid = guard - np.frexp(room)[1]
-                places = zip(base, grid.tolist(), room.tolist(), strict=True)
-                inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
-                yield inside
-                for table, right in systems:
-                    for weight in metrics:
-                        moved = corrected(table, right, inside, weight, grid)
-                        if moved is not None:
-                            yield moved
-
-    def _equations(self, x: Vector) -> list[tuple[list[Functional], list[Fraction]]]:
-        """Return systems of equations to correct a point by: the equality rows; also with all tight rows.
-
-        Rows that are multiples of each other are taken once: equations may be written as two inequalities.
-        """
-        equal, tight = dict[Any, tuple[Functional, Fraction]](), dict[Any, tuple[Functional, Fraction]]()
-        for row, (low, high) in zip(self.rows, self.bounds, strict=True):
-            entries = [(k, v) for k, v in sorted(row.items()) if v]
-            if not entries:
-                continue
-            value = sum((v * x[k] for k, v in entries), Fraction(0))
-            direction = tuple((k, v / entries[0][1]) for k, v in entries)
-            for bound in (low, high):
-                if bound is not None and low == high:
-                    equal[direction] = row, bound
-                elif bound is not None and abs(value - bound) <= TIGHT * max(abs(value), abs(bound)):
-                    tight.setdefault(direction, (row, bound))
-        systems = [equal] if equal else []
-        systems += [tight | equal] if set(tight) - set(equal) else []
-        return [([row for row, _ in s.values()], [bound for _, bound in s.values()]) for s in systems]
-
-    @cached_property
-    def _owner(self) -> np.ndarray:
-        """The block of every entry."""
-        return np.repeat(np.arange(len(self.sets)), [block.size for block in self.sets])
+            grid = POINT_BITS - np.frexp(room)[1]
+            places = zip(base, grid.tolist(), room.tolist(), strict=True)
+            inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
+            yield self.completed(inside)
+            if equal:
+                moved = corrected([row for row, _ in equal], [v for _, v in equal], inside, room, grid)
+                if moved is not None:
+                    yield self.completed(moved)
 
     def _inside(self, x: Vector) -> tuple[Vector, FloatArray, FloatArray]:
         """Move blocks inside their cones; return the point, and how far its and the old entries may move."""
         out, depth, kept = list(x), np.zeros(self.size), np.zeros(self.size)
-        for b, block in enumerate(self.sets):
-            own = slice(self.starts[b], self.starts[b] + block.size)
-            near = floats(x[own])
-            if block.cone == "Nonneg":
-                out[own] = [max(v, Fraction(0)) for v in x[own]]
-                depth[own] = kept[own] = np.maximum(near, 0.0)
-            elif block.packed:
-                square = full(block, near)
-                reach = None if block.box else scaled_depth(square)
-                if reach is not None:
-                    depth[own] = kept[own] = reach
-                    continue
-                depth[own], shift, middle = _room(block, np.asarray(np.linalg.eigvalsh(square), dtype=float))
-                kept[own] = depth[own] * (shift == 0.0)
-                if shift > 0.0 and block.box:
-                    out[own] = [v * (1 - Fraction(shift)) for v in x[own]]
-                for k in diagonal(block):
-                    out[own.start + k] += Fraction(shift) * (middle if block.box else 1)
-            else:
-                depth[own] = kept[own] = max(float(np.max(np.abs(near), initial=0.0)), 1.0)
+        for b, block in enumerate(self.blocks):
+            if b not in self.slacks:
+                own = slice(self.starts[b], self.starts[b + 1])
+                out[own], depth[own], kept[own] = moved_inside(block, x[own])
         return out, depth, kept
 
     # --- INFEASIBLE
 
-    def dual(
-        self, y: Sequence[Fraction], own: Sequence[Vector], faces: Sequence[Any], *, objective: bool = False
-    ) -> tuple[dict[str, Any], Fraction, list[Any]]:
-        """Return the proof of multipliers, the bound they prove, and the smaller faces; raises NotProved."""
+    def prove_multipliers(
+        self,
+        y: Sequence[Fraction],
+        faces: Sequence[Any] | None = None,
+        bounds: Sequence[Bounds] | None = None,
+        goal: Functional | None = None,
+    ) -> tuple[list[Any], Fraction, list[Any]]:
+        """Return the proofs of multipliers, the bound they prove, and the smaller faces; raises NotProved."""
         total = Fraction(0)
-        for i, weight in enumerate(y):
+        for i, (weight, ends) in enumerate(zip(y, bounds or self.bounds, strict=True)):
             if weight:
-                bound = self.bounds[i][weight < 0]
+                bound = ends[weight < 0]
                 if bound is None:
                     raise NotProved(f"the multiplier of row {i} has the sign of a missing bound")
                 total += weight * bound
-        for (_, constant, _), multiplier in zip(self.lmis, own, strict=True):
-            total -= sum((v * multiplier[k] for k, v in constant.items()), Fraction(0))
-        functionals = self.functionals(y, own, objective)
-        after, proofs = list[Any](), list[Any]()
-        blocks = [*self.sets, *(lmi[0] for lmi in self.lmis)]
-        for block, f, face in zip(blocks, functionals, faces, strict=True):
-            proof, smaller = polar(block, f, face)
-            proofs.append(proof)
-            after.append(smaller)
-        count = len(self.sets)
-        document = {
-            "rows": texts(y),
-            "multipliers": [texts(part) for part in own],
-            "sets": proofs[:count],
-            "lmis": proofs[count:],
-        }
-        return document, total, after
+        gradient = self.adjoint(y, goal)
+        faces = faces or [None] * len(self.blocks)
+        found = [polar(block, self.part(gradient, b), faces[b]) for b, block in enumerate(self.blocks)]
+        return [proof for proof, _ in found], total, [face for _, face in found]
 
-    def infeasible(
-        self, y: Vector, own: list[Vector], *, objective: bool = False
-    ) -> tuple[dict[str, Any], Fraction]:
-        """Return a proof by multipliers near the given ones, and the bound it proves; raises NotProved."""
+    def infeasible(self, y: Vector, goal: Functional | None = None) -> tuple[Vector, list[Any], Fraction]:
+        """Return multipliers near the given ones, their proofs, and the bound they prove; raises NotProved.
+
+        Without a goal the bound is positive.
+        """
         reason = NotProved("no exact multipliers were found")
-        faces = [None] * (len(self.sets) + len(self.lmis))
-        for first, second in self._multipliers(y, own, objective):
+        for near in self._multipliers(y, goal):
             for lift in LIFTS if self.boxes else (0.0,):
                 try:
-                    own = self._boxed(first, second, lift, objective)
-                    document, bound, _ = self.dual(first, own, faces, objective=objective)
+                    found = self._boxed(near, lift, goal)
+                    proofs, bound, _ = self.prove_multipliers(found, goal=goal)
                 except NotProved as missing:
                     reason = missing
                     continue
-                if objective or bound > 0:
-                    return document, bound
+                if goal or bound > 0:
+                    return found, proofs, bound
                 reason = NotProved("the two sides of the certificate are not proved to differ")
         raise reason
 
-    def _multipliers(
-        self, y: Vector, own: list[Vector], objective: bool
-    ) -> Iterator[tuple[Vector, list[Vector]]]:
+    def _multipliers(self, y: Vector, goal: Functional | None) -> Iterator[Vector]:
         largest = max((abs(v) for v in y), default=Fraction(0))
-        if largest and not self._free.size:
-            bits = 30 - exponent(float(largest)) if math.isfinite(float(largest)) else 0
-            yield [on_grid(v, bits) for v in y], own
-        yield y, own
+        if largest and not self._free.size and math.isfinite(float(largest)):
+            yield [on_grid(v, 30 - exponent(float(largest))) for v in y]
+        yield y
         if self._free.size:
-            for weight in (True, False):
-                moved = self._on_free(y, own, objective, inside=weight)
-                if moved is not None:
-                    yield moved
-        shift = self._definite_shift
-        if shift is not None:
-            gradient = self.adjoint(y, own, objective)
-            worst = max((self._excess(b, gradient) for b in range(len(self.sets))), default=0.0)
-            for times in (2, 64, 2**12):
-                if 0 < worst < math.inf:
-                    t = Fraction(worst) * times
-                    yield [v + t * s for v, s in zip(y, shift, strict=True)], own
+            moved = self._on_free(y, goal or {})
+            if moved is not None:
+                yield moved
+        elif self._descent is not None:
+            gradient = self.adjoint(y, goal)
+            worst = max(
+                largest_eigenvalue(block, self.part(gradient, b)) for b, block in enumerate(self.blocks)
+            )
+            if 0.0 < worst < math.inf:
+                yield [v + 2 * Fraction(worst) * s for v, s in zip(y, self._descent, strict=True)]
 
     @cached_property
     def _free(self) -> np.ndarray:
         """Entries on which the adjoint must vanish, except those of boxes."""
-        free = [block.cone == "Free" and not block.box for block in self.sets]
-        return np.flatnonzero(np.array(free, dtype=bool)[self._owner])
-
-    def _excess(self, b: int, gradient: Vector) -> float:
-        """Return the largest eigenvalue of a functional on a cone, plus a share for rounding."""
-        block = self.sets[b]
-        if block.cone == "Free":
-            return 0.0
-        near = floats(self.part(gradient, b))
-        if not np.isfinite(near).all():
-            return math.inf
-        if block.cone == "Nonneg":
-            return float(np.max(near))
-        lam = np.linalg.eigvalsh(full(block, near / np.array(block.weights())))
-        return float(lam[-1] + 1e-15 * block.side * np.max(np.abs(lam)))
+        free = [block.cone == "Free" and not block.box for block in self.blocks]
+        return np.flatnonzero(np.repeat(free, [block.size for block in self.blocks]))
 
     @cached_property
-    def _definite_shift(self) -> Vector | None:
-        """Multipliers of equality rows whose adjoint is minus the identity, nearly, on all cones."""
+    def _descent(self) -> Vector | None:
+        """Multipliers of equality rows whose adjoint is minus the identity, nearly, on all blocks."""
         equal = [i for i, (low, high) in enumerate(self.bounds) if low is not None and low == high]
-        if not equal or self.lmis or self._free.size or len(equal) * self.size > MOST_CORRECTED:
+        if not equal or self.slacks or len(equal) * self.size > MOST_CORRECTED:
             return None
-        whole = np.ones(self.size), np.arange(self.size)
-        table, powers = scaled([self.rows[i] for i in equal], *whole)
+        table, powers = scaled([self.rows[i] for i in equal], np.ones(self.size), np.arange(self.size))
         target = np.zeros(self.size)
-        for b, block in enumerate(self.sets):
-            target[self.starts[b] + np.array(diagonal(block))] = -1.0
+        for start, block in zip(self.starts, self.blocks, strict=False):
+            target[start + np.array(diagonal(block) if block.packed else range(block.size))] = -1.0
         found = np.linalg.lstsq(table.T, target, rcond=None)[0]
         out = [Fraction(0)] * len(self.rows)
         for i, v, power in zip(equal, found.tolist(), powers.tolist(), strict=True):
             out[i] = Fraction(v) / Fraction(2) ** power if math.isfinite(v) else Fraction(0)
-        gradient = self.adjoint(out, [])
-        return out if all(self._excess(b, gradient) < -0.1 for b in range(len(self.sets))) else None
+        gradient = self.adjoint(out)
+        tops = (largest_eigenvalue(block, self.part(gradient, b)) for b, block in enumerate(self.blocks))
+        return out if max(tops) < -0.1 else None
 
-    def _on_free(
-        self, y: Vector, own: list[Vector], objective: bool, *, inside: bool
-    ) -> tuple[Vector, list[Vector]] | None:
-        """Correct multipliers so that the adjoint vanishes on Free blocks; None if that fails.
-
-        The unknowns are the multipliers of the rows, and the listed entries of those of the LMIs.
-        """
-        boxed = {j for first, _ in self.boxes.values() for j in (first, first + 1)}
-        places = {int(c): k for k, c in enumerate(self._free)}
-        table: list[dict[int, Fraction]] = [{} for _ in places]
+    def _on_free(self, y: Vector, goal: Functional) -> Vector | None:
+        """Correct multipliers so that the adjoint vanishes on Free blocks; None if that fails."""
+        table: dict[int, Functional] = {k: {} for k in self._free.tolist()}
         for i, row in enumerate(self.rows):
             for c, v in row.items():
-                if c in places:
-                    table[places[c]][i] = v
-        start, moved, weights = len(self.rows), list(own), [self._row_weights(y)]
-        for j, (block, _, parts) in enumerate(self.lmis):
-            if j not in boxed:
-                moved[j], depth = self._inside_dual(block, own[j], inside=inside)
-                weights.append(depth)
-                for c, part in parts.items():
-                    if c in places:
-                        table[places[c]] |= {start + k: v for k, v in part.items()}
+                if c in table:
+                    table[c][i] = v
+        near, weight = list(y), self._row_weights(y)
+        boxed = {s for first, _ in self.boxes.values() for s in (first, first + 1)}
+        for b, first in self.slacks.items():
+            own = slice(first, first + self.blocks[b].size)
+            if b in boxed:
+                weight[own] = 0.0
             else:
-                moved[j] = [Fraction(0)] * block.size
-                weights.append(np.zeros(block.size))
-            start += block.size
-        goal = [self.objective.get(int(c), Fraction(0)) if objective else Fraction(0) for c in self._free]
-        flat = [*y, *(v for part in moved for v in part)]
-        weight = np.concatenate(weights)
-        grid = GUARD_BITS[-1] - np.frexp(weight)[1]
-        found = corrected(table, goal, flat, weight, grid)
-        if found is None:
-            return None
-        out, end = list[Vector](), len(self.rows)
-        for block, _, _ in self.lmis:
-            out.append(found[end : end + block.size])
-            end += block.size
-        return found[: len(self.rows)], out
+                near[own], weight[own], _ = moved_inside(self.blocks[b], y[own])
+        grid = MULTIPLIER_BITS - np.frexp(weight)[1]
+        return corrected(list(table.values()), [goal.get(k, Fraction(0)) for k in table], near, weight, grid)
 
     def _row_weights(self, y: Vector) -> FloatArray:
         """How far multipliers may move: those of restricted sign by their size, the others by the largest."""
@@ -375,61 +287,78 @@ class StandardForm:
         signed = np.array([None in ends for ends in self.bounds], dtype=bool)
         return np.where(signed, near, top / np.where(sizes > 0.0, sizes, 1.0))
 
-    def _inside_dual(self, block: sdpcheck.Block, w: Vector, *, inside: bool) -> tuple[Vector, FloatArray]:
-        """Move the multiplier of an LMI inside its cone; return it, and how far its entries may move."""
-        near = floats(w)
-        if block.cone == "Nonneg":
-            return [max(v, Fraction(0)) for v in w], np.maximum(near, 0.0)
-        square = full(block, near)
-        reach = scaled_depth(square)
-        if reach is not None and inside:
-            return list(w), reach
-        lam, vec = np.linalg.eigh(square)
-        top = float(np.max(np.abs(lam), initial=0.0))
-        shift = max(-2.0 * float(lam[0]), 1e-15 * top) if inside and lam[0] > -CLOSE * top else 0.0
-        out = list(w)
-        for k in diagonal(block) if float(lam[0]) <= 1e-14 * top else ():
-            out[k] += Fraction(shift)
-        if not inside:
-            return out, np.full(block.size, top)
-        # Entries move in proportion to the matrix itself, so that small eigenvalues stay positive.
-        size = np.sqrt(np.abs(lam) @ (vec * vec).T)
-        lower = np.tril_indices(block.side)
-        return out, np.outer(size, size)[lower]
-
-    def _boxed(self, y: Vector, own: list[Vector], lift: float, objective: bool) -> list[Vector]:
+    def _boxed(self, y: Vector, lift: float, goal: Functional | None) -> Vector:
         """Complete multipliers on boxes: ``G + N - P = 0`` with semidefinite ``N`` and ``P``."""
-        if not self.boxes:
-            return own
-        out = list(own)
+        out = list(y)
+        for first, trace in self.boxes.values():
+            for i in (
+                *self.slack_rows(first),
+                *self.slack_rows(first + 1),
+                *([] if trace is None else [trace]),
+            ):
+                out[i] = Fraction(0)
+        gradient = self.adjoint(out, goal) if self.boxes else []
         for b, (first, trace) in self.boxes.items():
-            block = self.sets[b]
-            zero = [Fraction(0)] * block.size
-            out[first], out[first + 1] = zero, zero
+            block = self.blocks[b]
+            listed = [v / w for v, w in zip(self.part(gradient, b), block.weights(), strict=True)]
             if trace is not None:
-                y[trace] = Fraction(0)
-        gradient = self.adjoint(y, out, objective)
-        for b, (first, trace) in self.boxes.items():
-            block, g = self.sets[b], list(self.part(gradient, b))
-            weights = block.weights()
-            listed = [v / w for v, w in zip(g, weights, strict=True)]
-            theta = Fraction(0) if trace is None else box_threshold(block, listed)
-            if trace is not None:
-                y[trace] = -theta
-            for k in diagonal(block):
-                listed[k] -= theta
-            out[first + 1] = positive_part(block, listed, lift)
-            out[first] = [p - v for v, p in zip(listed, out[first + 1], strict=True)]
+                theta = box_threshold(block, listed)
+                out[trace] = -theta
+                for k in diagonal(block):
+                    listed[k] -= theta
+            below, above = self.slack_rows(first), self.slack_rows(first + 1)
+            for i, j, v, p in zip(below, above, listed, positive_part(block, listed, lift), strict=True):
+                out[i], out[j] = p - v, p
         return out
 
 
-def full(block: sdpcheck.Block, listed: FloatArray) -> FloatArray:
+def functional(row: Any) -> Functional:
+    """Return a row of ``sdpcheck.Problem`` as coefficients by position."""
+    out: Functional = {}
+    for scale, where, values in row:
+        for k, v in sdpcheck.pairs(where, values):
+            if v:
+                out[k] = out.get(k, Fraction(0)) + scale * v
+    return out
+
+
+def apply(row: Functional, x: Sequence[Fraction]) -> Fraction:
+    """Return the value of a functional at a point."""
+    return sum((v * x[k] for k, v in row.items()), Fraction(0))
+
+
+def full(side: int, listed: FloatArray) -> FloatArray:
     """Return a listed matrix as a full one; raises NotProved beyond the range of doubles."""
     if not np.isfinite(listed).all():
         raise NotProved("a matrix is outside the range of doubles")
-    out = np.zeros((block.side, block.side))
-    out[np.tril_indices(block.side)] = listed
+    out = np.zeros((side, side))
+    out[np.tril_indices(side)] = listed
     return out + np.tril(out, -1).T
+
+
+def diagonal(block: sdpcheck.Block) -> list[int]:
+    """Return the positions of the diagonal of a matrix."""
+    return [i * (i + 3) // 2 for i in range(block.side)]
+
+
+def moved_inside(block: sdpcheck.Block, x: Sequence[Fraction]) -> tuple[Sequence[Fraction], Any, Any]:
+    """Move one block inside its cone; return it, and how far its and the old entries may move."""
+    near = floats(x)
+    if block.cone == "Nonneg":
+        near = np.maximum(near, 0.0)
+        return [max(v, Fraction(0)) for v in x], near, near
+    if not block.packed:
+        size = max(float(np.max(np.abs(near), initial=0.0)), 1.0)
+        return x, size, size
+    square = full(block.side, near)
+    reach = None if block.box else scaled_depth(square)
+    if reach is not None:
+        return x, reach, reach
+    depth, shift, middle = _room(block, np.asarray(np.linalg.eigvalsh(square), dtype=float))
+    out = [v * (1 - Fraction(shift)) for v in x] if block.box else list(x)
+    for k in diagonal(block):
+        out[k] += Fraction(shift) * (middle if block.box else 1)
+    return out, depth, depth * (shift == 0.0)
 
 
 def scaled_depth(square: FloatArray) -> FloatArray | None:
@@ -445,20 +374,15 @@ def scaled_depth(square: FloatArray) -> FloatArray | None:
     return least * units[np.tril_indices(len(square))] if least > 1e-13 * len(square) else None
 
 
-def diagonal(block: sdpcheck.Block) -> list[int]:
-    """Return the positions of the diagonal of a matrix, or of all entries of a vector."""
-    return [i * (i + 3) // 2 for i in range(block.side)] if block.packed else list(range(block.size))
-
-
 def _room(block: sdpcheck.Block, lam: FloatArray) -> tuple[float, float, Fraction]:
     """Return the distance to the boundary, a shift that moves inside, and the middle of a box."""
     top = float(np.max(np.abs(lam)))
     if not block.box:
         if lam[0] > 1e-14 * top:
             return float(lam[0]), 0.0, Fraction(0)
-        if lam[0] < -CLOSE * top:
+        if lam[0] <= -CLOSE * top:
             return 0.0, 0.0, Fraction(0)
-        shift = max(-2.0 * float(lam[0]), 4e-16 * block.side * top, 1e-300)
+        shift = max(-2.0 * float(lam[0]), 4e-16 * block.side * top)
         return shift, shift, Fraction(0)
     low, high = float(block.lower), float(block.upper)
     middle = (block.lower + block.upper) / 2 if block.trace is None else block.trace / block.n
@@ -472,12 +396,21 @@ def _room(block: sdpcheck.Block, lam: FloatArray) -> tuple[float, float, Fractio
     return shift * width, shift, middle
 
 
+def largest_eigenvalue(block: sdpcheck.Block, f: Sequence[Fraction]) -> float:
+    """Return the largest eigenvalue of a functional on a cone, plus a share for rounding."""
+    near = floats(f)
+    if not np.isfinite(near).all() or not block.packed:
+        return float(np.max(near))
+    lam = np.linalg.eigvalsh(full(block.side, near / np.array(block.weights())))
+    return float(lam[-1] + 1e-15 * block.side * np.max(np.abs(lam)))
+
+
 def box_threshold(block: sdpcheck.Block, listed: Vector) -> Fraction:
     """Return the eigenvalue of ``G`` above which those of a maximiser of ``<G, X>`` are at their bound."""
     ends = set(diagonal(block))
     if all(v == (listed[0] if k in ends else 0) for k, v in enumerate(listed)):
         return listed[0]
-    lam = np.linalg.eigvalsh(full(block, floats(listed)))
+    lam = np.linalg.eigvalsh(full(block.n, floats(listed)))
     width = block.upper - block.lower
     count = float((block.trace - block.n * block.lower) / width) if width and block.trace is not None else 0.0
     place = len(lam) - 1 - math.floor(count)
@@ -492,7 +425,7 @@ def positive_part(block: sdpcheck.Block, listed: Vector, lift: float) -> Vector:
     ends = set(diagonal(block))
     if not any(v for k, v in enumerate(listed) if k not in ends):
         return [max(v, Fraction(0)) for v in listed]
-    lam, vec = np.linalg.eigh(full(block, floats(listed)))
+    lam, vec = np.linalg.eigh(full(block.n, floats(listed)))
     spread = float(np.max(np.abs(lam)))
     plus = (vec * np.maximum(lam, 0.0)) @ vec.T + spread * lift * block.n * np.eye(block.n)
     return fractions(((plus + plus.T) / 2)[np.tril_indices(block.n)])

@@ -388,11 +388,10 @@ def test_malformed_evidence_is_not_confirmed(evidence: Any, verdict: str, rows: 
 
 
 def test_zeros_in_a_row_on_a_face_are_not_divided_by() -> None:
-    row = {"lower": 1, "upper": 1, "blocks": [{"block": 0, "entries": [[1, 1, 1]]}]}
-    document = {"format": "sdpfeas problem 1", "sets": [{"kind": "PSD", "n": 2}], "rows": [row]}
     near = [Fraction(1), Fraction(0), Fraction(1) + Fraction(1, 10**9)]
-    form = StandardForm(sdpcheck.Problem(document), [{0: Fraction(0), 2: Fraction(1)}])
-    assert form.feasible(near)[2] == 1
+    block, row = sdpcheck.Block({"kind": "PSD", "n": 2}), {0: Fraction(0), 2: Fraction(1)}
+    form = StandardForm([block], [row], [(Fraction(1), Fraction(1))], {})
+    assert form.feasible(near)[0][2] == 1
 
 
 def test_rows_at_the_ends_of_the_range_of_doubles_are_corrected() -> None:
