@@ -31,8 +31,8 @@ Functional = dict[int, Fraction]
 #: Lower and upper bound of a row.
 Bounds = tuple[Fraction | None, Fraction | None]
 
-#: Bits kept of rounded points and of rounded multipliers below their distance to the boundary.
-POINT_BITS, MULTIPLIER_BITS = 20, 50
+#: Bits kept of rounded points and multipliers below their distance to the boundary.
+GUARD_BITS = 20
 #: A matrix is moved inside its cone if its smallest eigenvalue is above minus this share of the largest.
 CLOSE = 1e-6
 #: Width of a box, relative to its bounds, below which its centre replaces a point.
@@ -155,20 +155,13 @@ class StandardForm:
         yield self.completed(x)
         near, depth, kept = self._inside(x)
         defined = {i for b in self.slacks for i in self.slack_rows(b)}
-        equal = [
+        equations = [
             (row, low)
             for i, (row, (low, high)) in enumerate(zip(self.rows, self.bounds, strict=True))
             if low is not None and low == high and i not in defined and any(row.values())
         ]
-        for base, room in [(near, depth)] if np.array_equal(kept, depth) else [(x, kept), (near, depth)]:
-            grid = POINT_BITS - np.frexp(room)[1]
-            places = zip(base, grid.tolist(), room.tolist(), strict=True)
-            inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
-            yield self.completed(inside)
-            if equal:
-                moved = corrected([row for row, _ in equal], [v for _, v in equal], inside, room, grid)
-                if moved is not None:
-                    yield self.completed(moved)
+        for candidate in corrections(equations, x, near, depth, kept):
+            yield self.completed(candidate)
 
     def _inside(self, x: Vector) -> tuple[Vector, FloatArray, FloatArray]:
         """Move blocks inside their cones; return the point, and how far its and the old entries may move."""
@@ -226,9 +219,7 @@ class StandardForm:
             yield [on_grid(v, 30 - exponent(float(largest))) for v in y]
         yield y
         if self._free.size:
-            moved = self._on_free(y, goal or {})
-            if moved is not None:
-                yield moved
+            yield from self._on_free(y, goal or {})
         elif self._descent is not None:
             gradient = self.adjoint(y, goal)
             worst = max(
@@ -261,23 +252,24 @@ class StandardForm:
         tops = (largest_eigenvalue(block, self.part(gradient, b)) for b, block in enumerate(self.blocks))
         return out if max(tops) < -0.1 else None
 
-    def _on_free(self, y: Vector, goal: Functional) -> Vector | None:
-        """Correct multipliers so that the adjoint vanishes on Free blocks; None if that fails."""
+    def _on_free(self, y: Vector, goal: Functional) -> Iterator[Vector]:
+        """Correct multipliers so that the adjoint vanishes on Free blocks."""
         table: dict[int, Functional] = {k: {} for k in self._free.tolist()}
         for i, row in enumerate(self.rows):
             for c, v in row.items():
                 if c in table:
                     table[c][i] = v
-        near, weight = list(y), self._row_weights(y)
+        near, depth = list(y), self._row_weights(y)
+        kept = depth.copy()
         boxed = {s for first, _ in self.boxes.values() for s in (first, first + 1)}
         for b, first in self.slacks.items():
             own = slice(first, first + self.blocks[b].size)
             if b in boxed:
-                weight[own] = 0.0
+                depth[own] = kept[own] = 0.0
             else:
-                near[own], weight[own], _ = moved_inside(self.blocks[b], y[own])
-        grid = MULTIPLIER_BITS - np.frexp(weight)[1]
-        return corrected(list(table.values()), [goal.get(k, Fraction(0)) for k in table], near, weight, grid)
+                near[own], depth[own], kept[own] = moved_inside(self.blocks[b], y[own])
+        equations = [(row, goal.get(k, Fraction(0))) for k, row in table.items()]
+        yield from corrections(equations, y, near, depth, kept)
 
     def _row_weights(self, y: Vector) -> FloatArray:
         """How far multipliers may move: those of restricted sign by their size, the others by the largest."""
@@ -358,7 +350,11 @@ def moved_inside(block: sdpcheck.Block, x: Sequence[Fraction]) -> tuple[Sequence
     out = [v * (1 - Fraction(shift)) for v in x] if block.box else list(x)
     for k in diagonal(block):
         out[k] += Fraction(shift) * (middle if block.box else 1)
-    return out, depth, depth * (shift == 0.0)
+    if shift == 0.0:
+        return out, depth, depth
+    # Rows that are zero stay so, and other blocks are moved first.
+    root = np.sqrt(np.maximum(np.diagonal(square), 0.0))
+    return out, depth, 2.0**-60 * np.outer(root, root)[np.tril_indices(block.side)] * (not block.box)
 
 
 def scaled_depth(square: FloatArray) -> FloatArray | None:
@@ -456,6 +452,28 @@ def scaled(
     out = np.zeros((len(table), len(used)))
     out[rows, columns] = np.ldexp(small * share[columns], power - top[rows])
     return out, np.where(top > EMPTY, top, 0)
+
+
+def corrections(
+    equations: Sequence[tuple[Functional, Fraction]],
+    x: Vector,
+    near: Vector,
+    depth: FloatArray,
+    kept: FloatArray,
+) -> Iterator[Vector]:
+    """Yield ``x`` and ``near``, which is inside the cones, rounded and moved to exact solutions.
+
+    Entries of ``near`` may move by ``depth``, those of ``x`` by ``kept``.
+    """
+    table, right = [row for row, _ in equations], [v for _, v in equations]
+    for base, room in [(near, depth)] if np.array_equal(kept, depth) else [(x, kept), (near, depth)]:
+        grid = GUARD_BITS - np.frexp(room)[1]
+        places = zip(base, grid.tolist(), room.tolist(), strict=True)
+        inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
+        yield inside
+        moved = corrected(table, right, inside, room, grid) if table else None
+        if moved is not None:
+            yield moved
 
 
 def corrected(
