@@ -5,22 +5,20 @@ minimises over ``y`` with ``h - G y`` positive semidefinite, bounds on ``y`` and
 variables; its status is about the program with these bounds. If a feasible status comes with a
 solution at one of these bounds, it is not used as a claim.
 
-For PSD and Nonneg blocks with rows, ``y`` are the dual multipliers of the problem. With Free blocks or LMIs,
-``y`` is the point, after elimination of the equality rows, since DSDP needs an interior. No warm start and no
-callback. DSDP cannot be interrupted, so a run that is estimated to exceed the remaining time is refused.
+An LMI is passed unchanged, and ``y`` is the point; for other problems ``y`` are the dual multipliers. No warm
+start and no callback. DSDP cannot be interrupted, so a run that is estimated to exceed the remaining time is
+refused.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
@@ -28,9 +26,10 @@ from sdpfeas.dropin import (
     CONES,
     Count,
     FloatArray,
-    Point,
     Positive,
+    SdpaPair,
     SdpaSolution,
+    SedumiData,
     Share,
     require_resources,
     silence_stdout,
@@ -100,43 +99,49 @@ class Dsdp(FeasibilityBackend):
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         if (trivial := trivial_claim(problem)) is not None:
             return trivial
-        whole = bool(problem.lmis) or any(block.free for block in problem.sets)
-        program: _Program = _AsPoint(problem) if whole else _AsMultipliers(problem)
-        claim = self._ask(program, self.options.tolerance)
+        pair = to_sdpa(problem)
+        claim = self._ask(pair, self.options.tolerance)
         if claim.stop is Stop.FINISHED or inquiry.offer(claim.point, claim.certificate):
             return claim
         # A wide duality gap keeps a ray in the interior of its cone, where it is easier to prove.
-        inner = self._ask(program, math.sqrt(self.options.tolerance))
+        inner = self._ask(pair, math.sqrt(self.options.tolerance))
         return claim if inner.stop is Stop.NUMERICAL else inner
 
-    def _ask(self, program: _Program, tolerance: float) -> Claim:
+    def _ask(self, pair: SdpaPair, tolerance: float) -> Claim:
         """Call DSDP with a tolerance for the duality gap."""
-        k, rows = program.G.shape[1], program.G.shape[0]
-        cubes = float(sum(side**3 for side in program.semidefinite))
-        entries = program.G.nnz
-        step = k**3 / 3 + 20 * cubes + (max(program.semidefinite, default=1) + k / 4) * entries
+        given = pair.sedumi
+        (k, rows), entries = given.A.shape, given.A.nnz
+        cubes = float(sum(side**3 for side in given.semidefinite))
+        step = k**3 / 3 + 20 * cubes + (max(given.semidefinite, default=1) + k / 4) * entries
         memory = 8.0 * (2 * k * k + 30 * rows) + 48.0 * entries
         require_resources("DSDP", products=USUAL_ITERATIONS * step, memory=memory)
         try:
             with silence_stdout():
-                status, y, x = self._run(program, tolerance)
+                status, y, x = self._run(given, tolerance)
         except (ValueError, ArithmeticError) as error:
             return Claim(stop=Stop.NUMERICAL, raw_status=f"{type(error).__name__}: {error}")
-        size, bound, name = program.slack(y, x, self.options.largest, self.options.trace)
-        claimed, raw = WORDS.get(status, (None, None))[program.column], status
+        blocks = given.blocks(x)
+        if pair.side == "equality":
+            claimed, raw = WORDS.get(status, (None, None))[0], status
+            size, bound, name = float(np.max(np.abs(y), initial=0.0)), self.options.largest, "y"
+        else:
+            claimed, raw = WORDS.get(status, (None, None))[1], status
+            size = float(sum(np.trace(block) if block.ndim == 2 else block.sum() for block in blocks))
+            bound, name = self.options.trace, "the trace of the multipliers"
         if claimed == "feasible" and size >= AT_BOUND * bound:
             # The multiplier of an active bound hides infeasibility: the other program has a ray.
             claimed, raw = None, f"{status}, with {name} at its bound"
+        answer = SdpaSolution(-y, blocks)
         return Claim(
-            None if claimed == "infeasible" else program.point(y, x),
-            None if claimed == "feasible" else program.certificate(y, x),
+            None if claimed == "infeasible" else pair.point(answer),
+            None if claimed == "feasible" else pair.multipliers(answer),
             raw,
             Stop.FINISHED if claimed else Stop.STALLED,
             None,
-            {"form": program.name, "claimed": claimed or "undecided"},
+            {"form": pair.side, "claimed": claimed or "undecided"},
         )
 
-    def _run(self, program: _Program, tolerance: float) -> tuple[str, FloatArray, FloatArray]:
+    def _run(self, given: SedumiData, tolerance: float) -> tuple[str, FloatArray, FloatArray]:
         """The status, ``y``, and the dual variables, full matrices last."""
         import cvxopt
         from cvxopt import dsdp
@@ -146,16 +151,17 @@ class Dsdp(FeasibilityBackend):
             DSDP_MaxIts=self.options.max_iterations,
             DSDP_GapTolerance=tolerance,
         )
-        edges = np.cumsum([program.nonneg, *(side * side for side in program.semidefinite)]).tolist()
+        g = sp.csr_array(given.A.T)
+        edges = np.cumsum([given.nonneg, *(side * side for side in given.semidefinite)]).tolist()
         spans = list(pairwise(edges))
         status, y, _, low, whole = dsdp.sdp(
-            cvxopt.matrix(program.costs),
-            _sparse(cvxopt, program.G[: program.nonneg]),
-            cvxopt.matrix(program.h[: program.nonneg]),
-            [_sparse(cvxopt, program.G[a:b]) for a, b in spans],
+            cvxopt.matrix(-given.b),
+            _sparse(cvxopt, g[: given.nonneg]),
+            cvxopt.matrix(given.c[: given.nonneg]),
+            [_sparse(cvxopt, g[a:b]) for a, b in spans],
             [
-                cvxopt.matrix(program.h[a:b].reshape(side, side))
-                for (a, b), side in zip(spans, program.semidefinite, strict=True)
+                cvxopt.matrix(given.c[a:b].reshape(side, side))
+                for (a, b), side in zip(spans, given.semidefinite, strict=True)
             ],
             self.options.trace,
             self.options.largest,
@@ -170,88 +176,3 @@ class Dsdp(FeasibilityBackend):
 def _sparse(cvxopt: Any, matrix: Any) -> Any:
     coo = sp.coo_array(matrix)
     return cvxopt.spmatrix(coo.data, coo.row.astype(int), coo.col.astype(int), coo.shape)
-
-
-class _Program(ABC):
-    """Minimise ``costs' y`` over ``h - G y`` in cones: nonnegative entries first, then full matrices."""
-
-    name: str
-    #: Which of the two sides of DSDP's words the problem is on.
-    column: int
-    costs: FloatArray
-    G: sp.csr_array
-    h: FloatArray
-    nonneg: int
-    semidefinite: tuple[int, ...]
-
-    @abstractmethod
-    def slack(self, y: FloatArray, x: FloatArray, largest: float, trace: float) -> tuple[float, float, str]:
-        """The quantity that grows if there is no feasible point, its bound, and its name."""
-
-    @abstractmethod
-    def point(self, y: FloatArray, x: FloatArray) -> Point:
-        """The point of a solution."""
-
-    @abstractmethod
-    def certificate(self, y: FloatArray, x: FloatArray) -> FloatArray:
-        """The Farkas certificate of a solution."""
-
-
-class _AsMultipliers(_Program):
-    """``y`` are the dual multipliers of the problem."""
-
-    name, column = "multipliers", 0
-
-    def __init__(self, problem: FeasibilityProblem) -> None:
-        self._pair = to_sdpa(problem, "equality")
-        given = self._pair.sedumi
-        self.costs, self.G, self.h = -given.b, sp.csr_array(given.A.T), given.c
-        self.nonneg, self.semidefinite = given.nonneg, given.semidefinite
-
-    def slack(self, y: FloatArray, x: FloatArray, largest: float, trace: float) -> tuple[float, float, str]:
-        return float(np.max(np.abs(y), initial=0.0)), largest, "y"
-
-    def _answer(self, y: FloatArray, x: FloatArray) -> SdpaSolution:
-        return SdpaSolution(-y, self._pair.sedumi.blocks(x))
-
-    def point(self, y: FloatArray, x: FloatArray) -> Point:
-        return self._pair.point(self._answer(y, x))
-
-    def certificate(self, y: FloatArray, x: FloatArray) -> FloatArray:
-        return self._pair.multipliers(self._answer(y, x))
-
-
-class _AsPoint(_Program):
-    """``y`` is the point, in coordinates of the solution set of the equality rows."""
-
-    name, column = "point", 1
-
-    def __init__(self, problem: FeasibilityProblem) -> None:
-        self._form = form = problem.to_conic()
-        equations, right = form.matrix[: form.zero].toarray(), form.rhs[: form.zero]
-        n = equations.shape[1]
-        cost = 30.0 * n * n * len(right)
-        require_resources("a basis of the solutions of the equations", products=cost, memory=32.0 * n * n)
-        self._whole = form.whole(form.rows)[form.zero :, form.zero :]
-        self._inverse = np.linalg.pinv(equations) if right.size else np.zeros((n, 0))
-        self._shift = self._inverse @ right
-        self._basis = scipy.linalg.null_space(equations) if right.size else sp.eye_array(n)
-        self._matrix = form.matrix[form.zero :]
-        self.G = sp.csr_array(self._whole @ self._matrix @ self._basis)
-        self.h = self._whole @ (form.rhs[form.zero :] - self._matrix @ self._shift)
-        self.costs = np.zeros(self.G.shape[1])
-        self.nonneg, self.semidefinite = form.nonneg, form.semidefinite
-
-    def slack(self, y: FloatArray, x: FloatArray, largest: float, trace: float) -> tuple[float, float, str]:
-        total, start = float(np.sum(x[: self.nonneg])), self.nonneg
-        for side in self.semidefinite:
-            total += float(np.sum(x[start : start + side * side : side + 1]))
-            start += side * side
-        return total, trace, "the trace of the multipliers"
-
-    def point(self, y: FloatArray, x: FloatArray) -> Point:
-        return self._form.point(self._shift + self._basis @ y)
-
-    def certificate(self, y: FloatArray, x: FloatArray) -> FloatArray:
-        z = self._whole.T @ x
-        return self._form.multipliers(np.concatenate([-self._inverse.T @ (self._matrix.T @ z), z]))

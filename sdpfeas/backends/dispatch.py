@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.inquiry import FLOPS_PER_COPY, LARGE_POINT, Inquiry
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.claims import Claim, Stop, Verdict, malformed_claim, read_claim
 from sdpfeas.errors import ClaimError, LimitError, OutOfTime, safe_text, traceback_summary
-from sdpfeas.numerics.limits import guard, limited
+from sdpfeas.numerics.limits import limited
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
@@ -98,9 +98,6 @@ def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqu
         fine, why = backend.accepts(problem)
         if not fine:
             return Claim(stop=Stop.UNSUPPORTED, raw_status=safe_text(why))
-        entries = float(sum(block.entries for block in problem.sets))
-        if entries > LARGE_POINT:
-            guard("a first point", FLOPS_PER_COPY * entries)
         returned: Any = backend.solve(problem, inquiry)
     except LimitError:
         raise

@@ -25,7 +25,7 @@ from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, LimitError, OptionError, OutOfTime
 from sdpfeas.numerics.exact_arithmetic import Reading, as_reading
-from sdpfeas.numerics.limits import EIGEN_FLOPS, SLOW_RATE, WRITE_FLOPS, estimated_seconds, guard, limited
+from sdpfeas.numerics.limits import EIGEN_FLOPS, SLOW_RATE, WRITE_FLOPS, estimated_seconds, limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -51,10 +51,6 @@ GRACE_SHARE = 0.5
 
 #: Seconds beyond the deadline that the final proof may take, so that a quick one is always attempted.
 FINAL_PROOF_SECONDS = 0.1
-
-#: Entries from which a point is copied, symmetrised and hashed only if time allows, and the cost of that per
-#: entry in multiply-adds (measured at side 7000).
-LARGE_POINT, FLOPS_PER_COPY = 10**6, 256.0
 
 #: Number of most recent pieces of evidence whose proof attempts are cached.
 CACHED_ATTEMPTS = 8
@@ -377,7 +373,6 @@ class _ProofAttempts:
         self.spent = 0.0
         self._refused = 0
         self._cases: dict[bytes, ProofAttempt[Any]] = {}
-        self._entries = float(sum(block.entries for block in problem.sets))
 
     def attempt(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> None:
         """Attempt a proof, unless earlier attempts have used up their share of the time."""
@@ -448,8 +443,6 @@ class _ProofAttempts:
         for kind, evidence in ((PointAttempt, point), (CertificateAttempt, multipliers)):
             if evidence is None:
                 continue
-            if kind is PointAttempt and self._entries > LARGE_POINT:
-                guard("a copy of the point", FLOPS_PER_COPY * self._entries)
             with np.errstate(all="ignore"):
                 fresh: ProofAttempt[Any] = kind(self.problem, evidence, True, Tolerances())
             key = _digest(fresh)

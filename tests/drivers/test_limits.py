@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sdpfeas as sf
 from sdpfeas import deadline
-from sdpfeas.backends import inquiry as inquiries
 from sdpfeas.backends import scs as scs_backend
 from sdpfeas.backends.base import ALL_SETS
 from sdpfeas.backends.facial.exposing_vectors import (
@@ -316,14 +315,6 @@ def test_columns_are_not_written_out_without_time(monkeypatch: pytest.MonkeyPatc
     columns = equality_correction.FreeColumns(problem, np.ones(problem.m))
     with limits.limited(Deadline(5.0)):
         assert columns._orthonormal is None
-
-
-@pytest.mark.usefixtures("slow_machine")
-def test_a_large_point_is_not_copied_without_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inquiries, "LARGE_POINT", 100)
-    result = sf.solve(box(60), Found, time_limit=5.0)
-    assert result.verdict is sf.Verdict.UNDECIDED
-    assert "out of time before a copy of the point" in result.reason
 
 
 def test_proofs_stop_between_two_candidates(monkeypatch: pytest.MonkeyPatch) -> None:

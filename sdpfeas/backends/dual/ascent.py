@@ -19,7 +19,7 @@ from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation
 from sdpfeas.backends.ipm.transformed_rows import double_off_block, transform_rows
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.limits import WRITE_FLOPS, guard
+from sdpfeas.numerics.limits import check_deadline
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, largest_bound
 from sdpfeas.problem.rows import Dense, Rows, Sparse
@@ -31,9 +31,6 @@ CALLBACK_ITERATIONS = 5
 
 #: Most steps of one line search.
 LINE_SEARCH_STEPS = 40
-
-#: Cost of scipy's set-up, which loops over all bounds in Python several times, in multiply-adds.
-SETUP_FLOPS_PER_BOUND = 6.4e4
 
 #: scipy's status for a line search that failed.
 LINE_SEARCH_FAILED = 2
@@ -118,8 +115,6 @@ class Ascent:
             raise AscentStopped(Stop.FINISHED, "no row has a finite bound")
         settings = {"maxcor": self.limits.memory, "ftol": ftol, "gtol": gtol, "maxls": LINE_SEARCH_STEPS}
         unlimited = {"maxiter": 10**9, "maxfun": 10**9}
-        bounds = function.bounds
-        guard("the set-up of L-BFGS-B", SETUP_FLOPS_PER_BOUND * len(bounds or ()))
         for _ in range(1 + self.limits.restarts):
             before = self.iterations
             answer = minimize(
@@ -127,7 +122,7 @@ class Ascent:
                 z,
                 jac=True,
                 method="L-BFGS-B",
-                bounds=bounds,
+                bounds=function.bounds,
                 callback=lambda _: self.count_iteration(CALLBACK_ITERATIONS),
                 options={**settings, **unlimited},
             )
@@ -303,7 +298,6 @@ def generalised_jacobian(function: DualFunction, found: Evaluation, chosen: np.n
     No set of the function may shrink with the margin.
     """
     index, place = np.unique(function.row[chosen], return_inverse=True)
-    guard("a step of Newton's method", _jacobian_flops(function.problem, index.size))
     gram = np.zeros((index.size, index.size))
     for b, (block, rows) in enumerate(zip(function.sets, function.problem.rows, strict=True)):
         if rows.empty:
@@ -321,17 +315,6 @@ def generalised_jacobian(function: DualFunction, found: Evaluation, chosen: np.n
         out += np.outer(tight, tight) / function.weight
     factor = function.factor[chosen]
     return np.asarray(factor[:, None] * out * factor)
-
-
-def _jacobian_flops(problem: FeasibilityProblem, size: int) -> float:
-    """Upper bound on the cost of the generalised Jacobian and its factorisation."""
-    total = float(size) ** 3 + 8.0 * WRITE_FLOPS * float(size) ** 2
-    for rows in problem.rows:
-        if not rows.empty and rows.matrix:
-            full = sum(leaf.m for leaf in rows.leaves() if isinstance(leaf, (Dense, Sparse)))
-            entries = float(rows.n) ** 2
-            total += entries * (0.5 * float(size) ** 2 + 2.0 * WRITE_FLOPS * rows.m + 2.0 * full * rows.n)
-    return total
 
 
 def _projection_slopes(block: BlockSet, projected: FloatArray) -> FloatArray:
@@ -369,6 +352,7 @@ def _matrix_jacobian(
     width = max(1, min(moving, STRIP_NUMBERS // max(m * n, 1)))
     spots = np.flatnonzero(slopes[order])
     for start in range(0, moving, width):
+        check_deadline("a step of Newton's method")
         stop = min(start + width, moving)
         strip = np.empty((m, stop - start, n - start))
         image.strip(start, stop, strip)
