@@ -31,7 +31,6 @@ from sdpfeas.backends.registry import Solver
 from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict
 from sdpfeas.drivers.bracket import (
     CLOSED,
-    GAP_PER_MARGIN,
     MAX_SOLVES,
     PROGRAM,
     WIDE,
@@ -66,9 +65,6 @@ ROUND_GAP_SHARE, FINEST_TOLERANCE_SHARE = 0.05, 0.1
 #: whenever it has shrunk by this ratio.
 PROOF_GAP_SHARE, NEXT_PROOF_RATIO = 0.5, 0.3
 
-#: If ``delta`` seems decided and a round leaves more than this share of the gap, the rounds end.
-STALLED_GAP_RATIO = 0.5
-
 
 def bisect(
     family: MonotoneFamily,
@@ -101,7 +97,8 @@ def bisect(
         The family, or a cvxpy model followed by one of its parameters.
     solver : str, Path, type or Solver
         The backend. ``"auto"`` solves one program if the family has one, and continues with a bisection if
-        the bracket is still open. Any other backend is used for a bisection.
+        the bracket is still open. Any other backend is used for a bisection; an interior-point method on many
+        dimensions solves the program on growing subspaces first.
     tol : float
         Goal for ``(upper - lower) / |upper|``.
     lower, upper : float, optional
@@ -322,10 +319,11 @@ class ThresholdSearch(Search):
     use_program: Literal["first", "only"] = "first"
     #: Whether the family combines the evidence of every solve into better bounds.
     refine = True
-    #: Growing subspaces on which problems are solved; None to solve in all dimensions.
+    #: Growing subspaces on which the program is solved first; None to solve in all dimensions.
     _subspaces: SubspaceRestriction | None = None
     _program: ConicProgram | None = None
-    _program_left = False
+    #: Whether a program is still to be solved, and whether also the one in all dimensions.
+    _program_left = _whole = False
 
     def close(self) -> str:
         """Choose between program and bisection, and run the loop."""
@@ -337,10 +335,11 @@ class ThresholdSearch(Search):
             super().offer_initial_candidates()
             if self.bracket.closed:
                 return CLOSED
-        self._program_left = only or (automatic and not single)
-        if self._program_left or _reports_gap(backend):
+        self._whole = only or (automatic and not single)
+        if self._whole or _reports_gap(backend):
             self._subspaces = family.subspace_restriction()
-        if self._program_left and self._subspaces is None:
+        self._program_left = self._subspaces is not None
+        if self._whole and self._subspaces is None:
             self._program = family.conic_program()
             self._program_left = self._program is not None
             if only and not self._program_left:
@@ -390,17 +389,10 @@ class ThresholdSearch(Search):
         # The evidence for the first bounds is closer to the solution than a backend's own start.
         start = self.warm_start or WarmStart(bracket.point, bracket.certificate)
         inquiry = Inquiry(problem, deadline=self.deadline, start=start, wanted="margin", listener=listener)
-        claim = Claim() if self._subspaces is None else self._solve_on_subspaces(self._subspaces, delta)
-        gap_reported = self._subspaces is not None and listener.decided
-        if not gap_reported:
-            iterations = claim.iterations or 0
-            claim = dispatch(self.backend, problem, inquiry)
-            if claim.iterations is not None:
-                claim = replace(claim, iterations=iterations + claim.iterations)
-            gap_reported = listener.gap_reported
+        claim = dispatch(self.backend, problem, inquiry)
         claim = without_malformed(claim, problem)
         listener.finish(claim)
-        if self.refine and not (gap_reported and bracket.gap < NO_REFINEMENT_RATIO * before):
+        if self.refine and not (listener.gap_reported and bracket.gap < NO_REFINEMENT_RATIO * before):
             bracket.refine()
         return inquiry, claim
 
@@ -421,8 +413,7 @@ class ThresholdSearch(Search):
         claim, before, program = Claim(), 0, self._program
         if self._subspaces is not None:
             claim = self._solve_on_subspaces(self._subspaces)
-            self._subspaces = None  # of a margin they prove less
-            if self.bracket.closed or self.deadline.expired:
+            if self.bracket.closed or self.deadline.expired or not self._whole:
                 return claim
             before, program = claim.iterations or 0, self.family.conic_program()
         if program is not None:
@@ -452,68 +443,48 @@ class ThresholdSearch(Search):
 
     # --- Growing subspaces, for many dimensions
 
-    def _solve_on_subspaces(self, subspaces: SubspaceRestriction, delta: float | None = None) -> Claim:
-        """Prove bounds from solutions on growing subspaces (:mod:`sdpfeas.families.subspace_restriction`).
+    def _solve_on_subspaces(self, subspaces: SubspaceRestriction) -> Claim:
+        """Prove bounds from the program on growing subspaces (:mod:`sdpfeas.families.subspace_restriction`).
 
-        With ``delta``, find the largest margin there until ``delta`` is decided and larger subspaces add
-        nothing; without, solve the program whose optimal value is the threshold. Returns the last point and
-        multipliers that were offered, and the iterations of all rounds.
+        Returns the last point and multipliers that were offered, and the iterations of all rounds.
         """
         bracket, iterations = self.bracket, 0
         claim = Claim(stop=Stop.STALLED)
         with suppress(np.linalg.LinAlgError):
-            basis = subspaces.initial_basis() if subspaces.basis is None else subspaces.basis
-            known_gap = 1.0 if delta is None else min(bracket.gap, 1.0)
+            basis, known_gap = subspaces.initial_basis(), 1.0
             least_gap, stalled, proof_gap = np.inf, 0, PROOF_GAP_SHARE * bracket.tol
             for _ in range(MAX_ROUNDS):
-                subspaces.basis = basis
                 target_gap = max(ROUND_GAP_SHARE * known_gap, FINEST_TOLERANCE_SHARE * bracket.tol)
-                inner = self._solve_on_subspace(subspaces, delta, target_gap)
+                inner = self._solve_to_gap(subspaces.program(basis), target_gap)
                 iterations += inner.iterations or 0
                 if inner.point is None or inner.certificate is None:
                     break
                 matrix = subspaces.matrix(inner.point)
                 attained, upper, directions = subspaces.expansion(inner.certificate, basis, matrix)
                 gap = relative_gap(attained, upper)
-                beside = delta is not None and not attained < delta < upper
-                decided = beside and gap >= STALLED_GAP_RATIO * least_gap
-                if gap <= proof_gap or decided:
+                if gap <= proof_gap:
                     proof_gap = NEXT_PROOF_RATIO * gap
                     y = subspaces.multipliers(inner.certificate)
                     claim = replace(claim, point=subspaces.point(basis, matrix), certificate=y)
                     with suppress(ClaimError):
                         bracket.offer_point(claim.point)
                         bracket.offer_multipliers(claim.certificate)
-                    if bracket.closed or (decided and bracket.decides(delta)):
+                    if bracket.closed:
                         return replace(claim, stop=Stop.CALLBACK, iterations=iterations)
                 stalled = stalled + 1 if not gap < least_gap else 0
-                least_gap = min(gap, least_gap)
-                # A margin determines the threshold less accurately than an optimal value: tighten each round.
-                known_gap = gap if delta is None else min(gap, STALLED_GAP_RATIO * known_gap)
+                known_gap, least_gap = gap, min(gap, least_gap)
                 if stalled == STALL_ROUNDS or not np.isfinite(gap) or self.deadline.expired:
                     break
                 basis = subspaces.expanded(basis, matrix, directions)
         return replace(claim, iterations=iterations)
 
-    def _solve_on_subspace(
-        self, subspaces: SubspaceRestriction, delta: float | None, target_gap: float
-    ) -> Claim:
-        """Solve the program of one subspace, or find the largest margin at ``delta`` there, to a gap."""
-        assert subspaces.basis is not None
-        program = None
-        if delta is None:
-            program = subspaces.program(subspaces.basis)
-            problem = program.problem
-        else:
-            target_gap /= GAP_PER_MARGIN
-            problem = subspaces.problem_at(subspaces.basis, delta)
+    def _solve_to_gap(self, program: ConicProgram, target_gap: float) -> Claim:
+        """Maximise the program of one subspace to a gap."""
 
         def close_enough(progress: Progress) -> bool:
             return progress.gap is not None and progress.gap <= target_gap
 
-        inquiry = Inquiry(problem, deadline=self.deadline, wanted="margin", listener=close_enough)
-        if program is None:
-            return dispatch(self.backend, problem, inquiry)
+        inquiry = Inquiry(program.problem, deadline=self.deadline, wanted="margin", listener=close_enough)
         try:
             with limited(inquiry.limit):
                 return self.backend.maximise(program, inquiry)

@@ -19,7 +19,7 @@ import numpy as np
 from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.objective import ConicProgram
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.problem import Point
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, Stacked
 from sdpfeas.problem.rows.base import frozen
 from sdpfeas.problem.sets import SpectralBox
@@ -74,18 +74,11 @@ class FantopeFamily(ParametricFamily):
 
 
 class SubspaceRestriction:
-    """Restriction of a family to subspaces, one at a time.
-
-    ``r`` is the rank of optimal points, the trace of the Fantope. ``basis`` holds the subspace at
-    which the last search ended, as a warm start for the next one.
-    """
-
-    basis: FloatArray | None = None
+    """Restriction of a family to subspaces, one at a time; ``r`` is the rank of optimal points."""
 
     def __init__(self, family: FantopeFamily) -> None:
         self._family = self._small = family
         self._box, self.r = family._box, round(family._box.rank)
-        self._of_program = True
 
     @staticmethod
     def pays(box: SpectralBox) -> bool:
@@ -98,18 +91,10 @@ class SubspaceRestriction:
 
     def program(self, basis: FloatArray) -> ConicProgram:
         """Return the conic program of the family on the span of orthonormal columns."""
-        self._small, self._of_program = self._family._restricted(basis), True
+        self._small = self._family._restricted(basis)
         program = self._small.conic_program()
         assert program is not None
         return program
-
-    def problem_at(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
-        """Return the problem of the family at ``delta`` on the span of orthonormal columns.
-
-        The methods below refer to the last program or problem returned.
-        """
-        self._small, self._of_program = self._family._restricted(basis), False
-        return self._small.at(delta)
 
     def matrix(self, point: Point) -> FloatArray:
         """Return the matrix of a point of the last program, in the coordinates of its basis.
@@ -117,7 +102,7 @@ class SubspaceRestriction:
         It is projected onto the small Fantope: an error of the trace would grow with the dimension when
         lifted.
         """
-        z = (self._small.program_point(point) if self._of_program else point)[0]
+        z = self._small.program_point(point)[0]
         return SpectralBox(z.shape[0], trace=self._box.trace).project(symmetrize(z))
 
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
@@ -126,7 +111,7 @@ class SubspaceRestriction:
 
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Map multipliers of the last program to multipliers of the family."""
-        return self._small.program_multipliers(y) if self._of_program else y
+        return self._small.program_multipliers(y)
 
     def expansion(
         self, y: FloatArray, basis: FloatArray, matrix: FloatArray

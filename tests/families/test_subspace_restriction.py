@@ -113,8 +113,7 @@ def test_questions_about_ratios(formulation: str, monkeypatch: pytest.MonkeyPatc
     family, sides = WLDA.from_data(X, y, 2, formulation=formulation), asked_sides(monkeypatch)
     found = sf.bisect(family, "spectral-ipm", tol=1e-3)
     assert_proven(family, found)
-    assert sides
-    assert max(sides) < 60, "the question of the whole was not needed"
+    assert not sides, "no question was needed"
     other = sf.bisect(family, tol=1e-6)
     assert found.lower <= other.upper
     assert found.upper >= other.lower
@@ -127,8 +126,7 @@ def test_questions_about_the_least_of_linear_functions(monkeypatch: pytest.Monke
     family, sides = FantopeMaxMin(rows, 2, rng.standard_normal(6)), asked_sides(monkeypatch)
     found = sf.bisect(family, "spectral-ipm", tol=1e-3)
     assert_proven(family, found)
-    assert sides
-    assert max(sides) < 40, "the question of the whole was not needed"
+    assert not sides, "no question was needed"
     other = sf.bisect(family, tol=1e-6)
     assert found.lower <= other.upper
     assert found.upper >= other.lower
@@ -140,7 +138,7 @@ def test_where_questions_on_subspaces_do_not_do_the_whole_does(monkeypatch: pyte
     family, sides = WLDA.from_data(X, y, 2), asked_sides(monkeypatch)
     monkeypatch.setattr("sdpfeas.drivers.bisection.MAX_ROUNDS", 1)
     assert_proven(family, sf.bisect(family, "spectral-ipm", tol=1e-4))
-    assert max(sides) == 30
+    assert set(sides) == {30}
     late = sf.bisect(family, "spectral-ipm", tol=1e-6, time_limit=1e-3)
     assert late.lower <= late.upper
 
