@@ -12,7 +12,14 @@ from pathlib import Path
 
 
 class SdpfeasError(Exception):
-    """Base class of the exceptions of sdpfeas."""
+    """Base class of the exceptions of sdpfeas.
+
+    ``key`` is the key of a card that the error is about, if any.
+    """
+
+    def __init__(self, *args: object, key: str = "") -> None:
+        super().__init__(*args)
+        self.key = key
 
 
 class ProblemError(SdpfeasError, ValueError):

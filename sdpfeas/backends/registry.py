@@ -170,18 +170,19 @@ def _from_table(
     """Make a solver of the content of a card; ``path`` is the file that holds it."""
     unknown = set(card) - {"backend", "options", "name", "description"}
     if unknown:
-        raise CardError(f"{path}: unknown key {sorted(unknown)[0]!r}; a solver card has backend, options, "
-                        "name and description")  # fmt: skip
+        key = sorted(unknown)[0]
+        known = "a solver card has backend, options, name and description"
+        raise CardError(f"{path}: unknown key {key!r}; {known}", key=key)
     if not isinstance(card.get("backend"), str):
-        raise CardError(f'{path}: a solver card needs backend = "NAME"')
+        raise CardError(f'{path}: a solver card needs backend = "NAME"', key="backend")
     options = card.get("options", {})
     if not isinstance(options, dict):
-        raise CardError(f"{path}: options must be a table")
+        raise CardError(f"{path}: options must be a table", key="options")
     base = _backend_of(path, card["backend"], by_path, seen)
     try:
         base.make(**options)
     except OptionError as error:
-        raise CardError(f"{path}: {error}") from None
+        raise CardError(f"{path}: {error}", key=error.key) from None
     return Solver(str(card.get("name", storable(path.stem))), base.kind, options, base.source, text)
 
 
@@ -192,8 +193,8 @@ def _backend_of(path: Path, named: str, by_path: bool, seen: tuple[Path, ...]) -
         return _from_name(named, path if by_path else None, seen)
     except BackendError as error:
         if not by_path and (path.parent / f"{named}.py").is_file():
-            raise CardError(f"{path}: {SOLVERS.why_not(path)}") from None
-        raise BackendError(f"{path}: {error}") from error
+            raise CardError(f"{path}: {SOLVERS.why_not(path)}", key="backend") from None
+        raise BackendError(f"{path}: {error}", key="backend") from error
 
 
 def _load(found: Path | EntryPoint) -> type[FeasibilityBackend]:

@@ -63,18 +63,20 @@ def parse_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
     checked: dict[str, Any] = {}
     for name, value in values.items():
         if name not in names:
-            raise OptionError(f"{owner} has no option {name!r}; {hint(name, names, 'known options:')}")
+            unknown = f"{owner} has no option {name!r}; {hint(name, names, 'known options:')}"
+            raise OptionError(unknown, key=name)
         fits, converted = _fit(value, hints[name])
         if not fits:
             raise OptionError(
                 f"{owner}: option {name!r} must be {_spell(hints[name])}, got {value!r} "
-                f"({type(value).__name__})"
+                f"({type(value).__name__})",
+                key=name,
             )
         checked[name] = converted
     try:
         return kind(**checked)
     except ValueError as error:
-        raise OptionError(f"{owner}: {error}") from None
+        raise OptionError(f"{owner}: {error}", key=getattr(error, "key", "")) from None
 
 
 def describe_options(kind: type) -> dict[str, tuple[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sdpfeas.errors import CardError
+from sdpfeas.errors import CardError, SdpfeasError
 from sdpfeas.files import read_file
 
 #: Weight of one byte of a card against the read limit: parsing it takes as long as reading so many bytes.
@@ -72,19 +72,17 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 # --- errors with file and line
 
-LINE_IN_MESSAGE = re.compile(r"\bline (\d+)\b")
-ALREADY_LOCATED = re.compile(r"^\S+:\d+")
-DOTTED = re.compile(r"\b(?:sweep|data|options)\.(\w+)")
-QUOTED = re.compile(r"'([^']+)'")
+#: The line in the message of a syntax error.
+SYNTAX_ERROR_LINE = re.compile(r"\(at line (\d+), column \d+\)$")
+
+#: A message that begins with a file and a line.
+LOCATED = re.compile(r"^\S+:\d+")
 
 
-def locate_error(error: Exception, spec: str | InlineCard) -> str:
-    """Put file and line in front of an error message, if ``spec`` is a card or the path of one.
-
-    The line is guessed from the names in the message.
-    """
+def locate_error(error: SdpfeasError, spec: str | InlineCard) -> str:
+    """Put file and line in front of an error message, if ``spec`` is a card or the path of one."""
     message = str(error)
-    if ALREADY_LOCATED.match(message):
+    if LOCATED.match(message):
         return message
     own = spec.path if isinstance(spec, InlineCard) else Path(spec)
     path = _named_file(message) or own
@@ -92,7 +90,9 @@ def locate_error(error: Exception, spec: str | InlineCard) -> str:
         return message if str(spec) in message else f"{spec}: {message}"
     message = message.removeprefix(f"{path}: ")
     first = spec.line if isinstance(spec, InlineCard) and path == own else 1
-    return f"{path}:{_line(path, message, first)}: {message}"
+    told = SYNTAX_ERROR_LINE.search(message)
+    line = int(told[1]) if told else _line_of(path, error.key, first)
+    return f"{path}:{line}: {message}"
 
 
 def raise_all(errors: list[str]) -> None:
@@ -109,21 +109,8 @@ def _named_file(message: str) -> Path | None:
     return Path(head) if colon and head.endswith((".toml", ".py")) else None
 
 
-def _line(path: Path, message: str, first: int = 1) -> int:
-    """Guess the line that a message is about, from the line ``first`` on."""
-    told = LINE_IN_MESSAGE.search(message)
-    if told:
-        return int(told[1])
+def _line_of(path: Path, key: str, first: int = 1) -> int:
+    """The line of a card that gives a key a value or begins its table, from ``first`` on; else ``first``."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[first - 1 :]
-    names = [*DOTTED.findall(message), *QUOTED.findall(message)]
-    keys = [rf"""(^\s*(\[.*\b)?|[{{,]\s*)["']?{re.escape(name)}["']?\s*[=\].]""" for name in names]
-    # Prefer a line with the name as a key to one with the name as a value.
-    for pattern in (*keys, *map(re.escape, names)):
-        for number, line in enumerate(lines, first):
-            if re.search(pattern, line):
-                return number
-    for word in re.findall(r"[a-z_]{4,}", message):
-        for number, line in enumerate(lines, first):
-            if re.match(rf"\s*\[?{word}\b", line):
-                return number
-    return first
+    given = re.compile(rf"""(^\s*(\[.*\b)?|[{{,]\s*)["']?{re.escape(key)}["']?\s*[=\].]""")
+    return next((k for k, line in enumerate(lines, first) if key and given.search(line)), first)

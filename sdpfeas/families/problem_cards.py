@@ -130,20 +130,23 @@ class ProblemCard:
         Raises ``CardError`` for a file, an unknown parameter or a value that does not fit.
         """
         if self.family is None:
-            raise CardError(f"{self.source}: sweep applies to a family, not to a file")
+            raise CardError(f"{self.source}: sweep applies to a family, not to a file", key="sweep")
         known = [*(item.name for item in fields(self.family.Options)), "delta"]
         for key, values in sweep.items():
             if not isinstance(values, list) or not values:
-                raise CardError(f"{self.source}: sweep.{key} must be a list of values, got {values!r}")
+                wrong = f"sweep.{key} must be a list of values, got {values!r}"
+                raise CardError(f"{self.source}: {wrong}", key=key)
             if key not in known:
                 raise CardError(
                     f"{self.source}: sweep.{key} is not a parameter of family {self.family.name!r}; "
-                    f"{hint(key, known)}"
+                    f"{hint(key, known)}",
+                    key=key,
                 )
         card = replace(self, sweep={**self.sweep, **sweep})
         count = math.prod(len(values) for values in card.sweep.values())
         if count > MAX_MEMBERS:
-            raise CardError(f"{self.source}: the sweep has {count:,} members, more than {MAX_MEMBERS:,}")
+            many = f"the sweep has {count:,} members, more than {MAX_MEMBERS:,}"
+            raise CardError(f"{self.source}: {many}", key="sweep")
         for member in card.members():
             card.check({**self.parameters, **member.parameters})
         return card
@@ -153,11 +156,11 @@ class ProblemCard:
         assert self.family is not None
         delta = values.pop("delta", 0.0)
         if isinstance(delta, bool) or not isinstance(delta, (int, float)):
-            raise CardError(f"{self.source}: delta must be a number, got {delta!r}")
+            raise CardError(f"{self.source}: delta must be a number, got {delta!r}", key="delta")
         try:
             parse_options(self.family.Options, values, f"family {self.family.name!r}")
         except SdpfeasError as error:
-            raise CardError(f"{self.source}: {error}") from None
+            raise CardError(f"{self.source}: {error}", key=error.key) from None
 
     def make(self, **parameters: Any) -> FeasibilityProblem | ParametricFamily:
         """Build the problem or the family; ``parameters`` (or ``delta``) override those of the card.
@@ -168,11 +171,12 @@ class ProblemCard:
         if self.bound is None:
             return made
         if not isinstance(made, FeasibilityProblem):
-            raise CardError(f"{self.source}: bound applies to a problem; give delta as well")
+            wrong = "bound applies to a problem; give delta as well"
+            raise CardError(f"{self.source}: {wrong}", key="bound")
         try:
             return made.bounded(self.bound)
         except ProblemError as error:
-            raise CardError(f"{self.source}: {error}") from None
+            raise CardError(f"{self.source}: {error}", key=error.key) from None
 
     def _from_family(
         self, family: type[Family], parameters: dict[str, Any]
@@ -182,7 +186,7 @@ class ProblemCard:
         try:
             made = family.make(**values)
         except OptionError as error:
-            raise CardError(f"{self.source}: {error}") from None
+            raise CardError(f"{self.source}: {error}", key=error.key) from None
         if delta is None:
             return made
         if not isinstance(made, ParametricFamily):
@@ -263,11 +267,12 @@ def _from_table(path: Path, card: Mapping[str, Any], text: str, *, by_path: bool
     """Make a problem of the content of a card; ``path`` is the file that holds it."""
     for key, value in card.items():
         if key not in KEYS:
-            raise CardError(f"{path}: unknown key {key!r}; {hint(key, KEYS, 'a problem card has')}")
+            known = hint(key, KEYS, "a problem card has")
+            raise CardError(f"{path}: unknown key {key!r}; {known}", key=key)
         kind, spelled = KEYS[key]
         fits = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
         if not fits:
-            raise CardError(f"{path}: {key} must be {spelled}, got {value!r}")
+            raise CardError(f"{path}: {key} must be {spelled}, got {value!r}", key=key)
     if ("family" in card) == ("file" in card):
         raise CardError(f'{path}: a problem card needs either family = "NAME" or file = "PATH"')
     name = card.get("name", storable(path.stem))
@@ -280,11 +285,12 @@ def _from_table(path: Path, card: Mapping[str, Any], text: str, *, by_path: bool
 def _file_card(path: Path, card: Mapping[str, Any], name: str, about: str, text: str) -> ProblemCard:
     for key in ("data", "options", "sweep", "delta"):
         if key in card:
-            raise CardError(f"{path}: {key} applies to a family, not to a file")
+            raise CardError(f"{path}: {key} applies to a family, not to a file", key=key)
     if card.get("bounds_denominator", 1) < 1:
-        raise CardError(f"{path}: bounds_denominator must be positive, got {card['bounds_denominator']}")
+        wrong = f"bounds_denominator must be positive, got {card['bounds_denominator']}"
+        raise CardError(f"{path}: {wrong}", key="bounds_denominator")
     if card.get("side", "primal") not in ("primal", "lmi"):
-        raise CardError(f"{path}: side must be 'primal' or 'lmi', got {card['side']!r}")
+        raise CardError(f"{path}: side must be 'primal' or 'lmi', got {card['side']!r}", key="side")
     places = [path.parent / card["file"]]
     if os.environ.get("SDPFEAS_DATA"):
         places.append(Path(os.environ["SDPFEAS_DATA"]) / card["file"])
@@ -292,12 +298,14 @@ def _file_card(path: Path, card: Mapping[str, Any], name: str, about: str, text:
         if place.is_file():
             if not place.name.endswith(PROBLEM_FILES):
                 endings = ", ".join(PROBLEM_FILES)
-                raise CardError(f"{path}: {place.name} is not a problem file; its name must end in {endings}")
+                wrong = f"{place.name} is not a problem file; its name must end in {endings}"
+                raise CardError(f"{path}: {wrong}", key="file")
             marked = f"{text}# {_identified(place)}\n"
             read = {key: card[key] for key in ("side", "bounds_denominator", "bound") if key in card}
             return ProblemCard(name, file=place, description=about, source=str(path), text=marked, **read)
     tried = " nor ".join(str(place) for place in places)
-    raise CardError(f"{path}: there is no file {tried}; set SDPFEAS_DATA to the folder with the data")
+    missing = f"there is no file {tried}; set SDPFEAS_DATA to the folder with the data"
+    raise CardError(f"{path}: {missing}", key="file")
 
 
 def _family_card(
@@ -305,15 +313,15 @@ def _family_card(
 ) -> ProblemCard:
     for key in ("side", "bounds_denominator"):
         if key in card:
-            raise CardError(f"{path}: {key} applies to a file, not to a family")
+            raise CardError(f"{path}: {key} applies to a file, not to a family", key=key)
     try:
         family = find_family(card["family"], path, by_path=by_path)
     except CardError as error:
-        raise CardError(f"{path}: {error}") from None
+        raise CardError(f"{path}: {error}", key="family") from None
     data, options, sweep = (card.get(key, {}) for key in ("data", "options", "sweep"))
     twice = sorted(set(data) & set(options))
     if twice:
-        raise CardError(f"{path}: {twice[0]!r} is given in [data] and in [options]")
+        raise CardError(f"{path}: {twice[0]!r} is given in [data] and in [options]", key=twice[0])
     parameters = {**data, **options}
     delta = card.get("delta")
     return ProblemCard(

@@ -66,15 +66,17 @@ class Settings:
     def __post_init__(self) -> None:
         """Validate the limits."""
         if not self.time_limit > 0:
-            raise OptionError(f"the time limit must be positive, got {self.time_limit:g}")
+            wrong = f"the time limit must be positive, got {self.time_limit:g}"
+            raise OptionError(wrong, key="time_limit")
         if self.memory_limit < 2**26:
             raise OptionError(
-                "the memory limit must be at least 64M: an empty Python process needs that much"
+                "the memory limit must be at least 64M: an empty Python process needs that much",
+                key="memory_limit",
             )
         if self.threads < 1:
-            raise OptionError(f"threads must be at least 1, got {self.threads}")
+            raise OptionError(f"threads must be at least 1, got {self.threads}", key="threads")
         if not 0 < self.tol < 1:
-            raise OptionError(f"tol must lie between 0 and 1, got {self.tol:g}")
+            raise OptionError(f"tol must lie between 0 and 1, got {self.tol:g}", key="tol")
 
     @property
     def hard_limit(self) -> float:

@@ -162,7 +162,8 @@ def call_worker(target: str, label: str, request: Any, *, once: bool = False) ->
         raise CardError(f"{label}: {run.end}: {run.detail}")
     fine, value = run.value
     if not fine:
-        raise CardError(str(value))
+        message, key = value
+        raise CardError(str(message), key=str(key))
     return value
 
 
@@ -177,7 +178,7 @@ def serve_request(request: tuple[Any, ...], start: Callable[..., None]) -> tuple
         actions: dict[str, Callable[..., Any]] = {"solver": _solver, "members": _members, "build": _build}
         return True, actions[what](*arguments)
     except SdpfeasError as error:
-        return False, str(error)
+        return False, (str(error), error.key)
 
 
 def _solver(spec: str | InlineCard) -> dict[str, Any]:

@@ -67,9 +67,9 @@ class StudyOptions:
     def __post_init__(self) -> None:
         """Validate what does not depend on a cell."""
         if self.jobs is not None and self.jobs < 1:
-            raise OptionError(f"--jobs must be at least 1, got {self.jobs}")
+            raise OptionError(f"--jobs must be at least 1, got {self.jobs}", key="jobs")
         if (self.engine == "dask") != (self.scheduler is not None):
-            raise OptionError("--engine dask and --scheduler ADDRESS go together")
+            raise OptionError("--engine dask and --scheduler ADDRESS go together", key="engine")
         _ = self.settings
 
     @property
@@ -130,7 +130,7 @@ def _parse(path: Path, table: Mapping[str, Any], lines: list[str]) -> Study:
     known = [*(item.name for item in fields(StudyOptions)), *LISTS]
     for key in table:
         if key not in known:
-            raise CardError(f"unknown key {key!r}; {hint(key, known, 'a study file has')}")
+            raise CardError(f"unknown key {key!r}; {hint(key, known, 'a study file has')}", key=key)
     given = {key: value for key, value in table.items() if key not in LISTS}
     given.setdefault("out", path.with_suffix(".db").name)
     for key in ("out", "report"):
@@ -148,7 +148,7 @@ def _parse(path: Path, table: Mapping[str, Any], lines: list[str]) -> Study:
 def _strings(table: Mapping[str, Any], key: str) -> list[str]:
     found = table.get(key, [])
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise CardError(f"{key} must be a list of strings, got {found!r}")
+        raise CardError(f"{key} must be a list of strings, got {found!r}", key=key)
     return found
 
 
@@ -162,7 +162,7 @@ def _tables(path: Path, table: Mapping[str, Any], key: str, lines: list[str]) ->
     """Return the tables ``[[key]]`` of a study file, each with the lines it was read from."""
     found = table.get(key, [])
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise CardError(f"{key} must be a list of tables, each below a line [[{key}]]")
+        raise CardError(f"{key} must be a list of tables, each below a line [[{key}]]", key=key)
     headers = [k for k, line in enumerate(lines) if re.match(rf"\s*\[\[\s*{key}\s*\]\]", line)]
     if len(headers) != len(found):  # written in one line, as solver = [{...}]
         return [InlineCard(path, item, f"{key} = {item!r}\n") for item in found]
@@ -178,7 +178,8 @@ def _solver_cards(card: InlineCard) -> Iterator[InlineCard]:
     sweep, options = own.pop("sweep", {}), own.get("options", {})
     for key, values in _checked_sweep(card, sweep, options):
         if not isinstance(values, list) or not values:
-            raise CardError(f"{card}: sweep.{key} must be a list of values, got {values!r}")
+            wrong = CardError(f"sweep.{key} must be a list of values, got {values!r}", key=key)
+            raise CardError(locate_error(wrong, card))
     backend = str(own.get("backend", ""))
     name = str(own.get("name", Path(backend).stem if is_path(backend, (".toml", ".py")) else backend))
     for values in product(*sweep.values()):
@@ -193,7 +194,8 @@ def _checked_sweep(card: InlineCard, sweep: Any, options: Any) -> list[tuple[str
         raise CardError(f"{card}: options and sweep must be tables")
     twice = sorted(set(sweep) & set(options))
     if twice:
-        raise CardError(f"{card}: {twice[0]!r} is given in options and in sweep")
+        wrong = CardError(f"{twice[0]!r} is given in options and in sweep", key=twice[0])
+        raise CardError(locate_error(wrong, card))
     return list(sweep.items())
 
 

@@ -130,6 +130,11 @@ def test_what_is_wrong_with_a_card_has_a_line(tmp_path: Path, yes: Path, refuses
     solver.write_text('backend = "scs"\n[options]\nqq = 1\n')
     refuses(f"{problem}:4: ", "solve", problem)
     refuses(f"{solver}:3: ", "solve", yes, "--solver", solver)
+    # The line of the key, whatever else is named in the message or in the card.
+    solver.write_text('name = "options"\ndescription = "options"\nbackend = "scs"\noptions = 3\n')
+    refuses(f"{solver}:4: ", "solve", yes, "--solver", solver)
+    problem.write_text('description = "line 9 of q"\nfamily = "theta"\n[options]\nn = 5\n[sweep]\nq = [7]\n')
+    refuses(f"{problem}:6: ", "solve", problem)
 
 
 def test_patterns_match_names_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
