@@ -37,7 +37,8 @@ from sdpfeas.claims import Claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import CardError, FileFormatError
 from sdpfeas.families import Family, ParametricFamily
-from sdpfeas.io.sdpa import SdpaData
+from sdpfeas.io.problem_files import ConicPair
+from sdpfeas.io.sdpa import sdpa_text
 from sdpfeas.io.solution_files import SdpaSolution, read_csdp_solution
 from sdpfeas.npz import UNREADABLE, load, unpack_arrays
 from sdpfeas.numerics.limits import EIGEN_FLOPS, WRITE_FLOPS, guard
@@ -294,19 +295,8 @@ class SdpaPair:
 
     def file(self, comment: str) -> bytes:
         """Return the content of an SDPA file (``.dat-s``)."""
-        given, sets = self.sedumi, self.sets
-        # Block, row and column of every entry of X.
-        index = [np.divmod(np.arange(s.entries), s.n) if s.matrix else 2 * (np.arange(s.n),) for s in sets]
-        row, column = (np.concatenate([part[k] for part in index]) for k in (0, 1))
-        block = np.repeat(np.arange(len(sets)), [s.entries for s in sets])
-        ordered = sp.csr_array(sp.vstack([sp.csr_array(-given.c[None]), given.A]))
-        ordered.sort_indices()
-        table = ordered.tocoo()
-        matrix, entry = table.coords
-        above = np.flatnonzero((row <= column)[entry])
-        matrix, entry, value = matrix[above], entry[above], table.data[above]
-        sizes = np.array([s.n if s.matrix else -s.n for s in sets])
-        return SdpaData(sizes, given.b, matrix, block[entry], row[entry], column[entry], value).text(comment)
+        given = self.sedumi
+        return sdpa_text(ConicPair(sp.csc_array(given.A), given.b, -given.c, self.sets, [], -1), comment)
 
 
 def to_sdpa(problem: FeasibilityProblem, side: SdpaSide = "auto") -> SdpaPair:

@@ -11,7 +11,6 @@ variables, other cones, several instances in one file, and numbers that would be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, NoReturn
@@ -26,6 +25,7 @@ from sdpfeas.io.problem_files import (
     BLOCK_ROW_BYTES,
     ENTRY_BYTES,
     ROW_BYTES,
+    ranks,
     read_decompressed,
     unrotate,
     write_compressed,
@@ -42,10 +42,18 @@ from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 #: Cones of variables and of constraints.
 LINEAR, QUADRATIC = ("F", "L+", "L-", "L="), ("Q", "QR")
 
-#: Number of indices per line of every list of coordinates; a value follows them.
+#: What the indices of every list of coordinates number; two more indices follow for a symmetric matrix, then
+#: a value. Lines and inequalities are rows of the map, variables and matrices its columns.
 COORDINATES = {
-    "OBJFCOORD": 3, "OBJACOORD": 1, "FCOORD": 4, "ACOORD": 2, "BCOORD": 1, "HCOORD": 4, "DCOORD": 3,
-}  # fmt: skip
+    "OBJFCOORD": ("matrices",),
+    "OBJACOORD": ("variables",),
+    "FCOORD": ("lines", "matrices"),
+    "ACOORD": ("lines", "variables"),
+    "BCOORD": ("lines",),
+    "HCOORD": ("inequalities", "variables"),
+    "DCOORD": ("inequalities",),
+}
+SYMMETRIC = ("matrices", "inequalities")
 
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _INTEGER = re.compile(rb"[0-9]{1,18}")
@@ -95,7 +103,11 @@ def read_cbf_program(path: str | PathLike[str], side: str = "primal") -> tuple[F
 
 @dataclass
 class _Content:
-    """The data of a file; coordinates as arrays of indices and of values."""
+    """The data of a file; coordinates as arrays of indices and of values.
+
+    The numbers of a point are the scalar variables, then the entries of all matrices; the numbers of the
+    affine map are the linear constraints, then the entries of all matrix inequalities.
+    """
 
     sense: str = ""
     variables: list[Chunk] = field(default_factory=list)
@@ -105,149 +117,114 @@ class _Content:
     offset: float = 0.0
     coordinates: dict[str, tuple[np.ndarray, FloatArray]] = field(default_factory=dict)
 
-    def table(self, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, FloatArray]:
-        """Return indices and values of a list of coordinates, after a check of the indices."""
-        width = COORDINATES[name]
-        index, value = self.coordinates.get(name, (np.zeros((0, width), dtype=np.int64), np.zeros(0)))
-        for k, most in enumerate(shape):
-            if np.any(index[:, k] >= most):
-                raise FileFormatError(f"{name}: an index is beyond the {most} there are")
-        return index, value
+    @property
+    def count(self) -> int:
+        """Number of scalar variables."""
+        return sum(n for _, n in self.variables)
 
-    def symmetric(self, name: str, sides: list[int], outer: tuple[int, ...]) -> Iterator[Any]:
-        """Yield the entries of every matrix: leading index, position in the flat matrix, and value."""
-        which = len(outer) if name == "FCOORD" else 0
-        shape = list(outer)
-        shape.insert(which, len(sides))
-        index, value = self.table(name, tuple(shape))
-        side = np.array(sides, dtype=np.int64)[index[:, which]] if sides else np.zeros(0, dtype=np.int64)
-        i, j = index[:, -2], index[:, -1]
-        if np.any((i >= side) | (j >= side)):
-            raise FileFormatError(f"{name}: an entry is outside its matrix")
-        rest = np.delete(index[:, :-2], which, axis=1)
-        first = rest[:, 0] if rest.shape[1] else np.zeros(len(index), dtype=np.int64)
-        low, high = np.minimum(i, j), np.maximum(i, j)
-        for k, n in enumerate(sides):
-            own = np.flatnonzero(index[:, which] == k)
-            place = first[own] * n * n + low[own] * n + high[own]
-            kept, total = _add_up(place, value[own], name)
-            own = own[kept]
-            off = low[own] != high[own]
-            both = np.concatenate([low[own] * n + high[own], (high[own] * n + low[own])[off]])
-            yield np.concatenate([first[own], first[own][off]]), both, np.concatenate([total, total[off]])
+    @property
+    def lines(self) -> int:
+        """Number of linear constraints."""
+        return sum(n for _, n in self.constraints)
+
+    def entries(self, *names: str) -> Any:
+        """Return the part of the map, or of a constant, that lists of coordinates give."""
+        shape = [self.lines + sum(n * n for n in self.inequalities), self.count]
+        shape[1] += sum(n * n for n in self.matrices)
+        found = [self._entries(name) for name in names]
+        # A list without rows, or without columns, is about the objective, or about a constant.
+        for axis, kinds in enumerate((("lines", "inequalities"), ("variables", "matrices"))):
+            if not any(kind in kinds for name in names for kind in COORDINATES[name]):
+                shape[axis] = 1
+        row, column, value = (np.concatenate([part[k] for part in found]) for k in range(3))
+        return sp.csr_array((value, (row, column)), shape=shape)
+
+    def _entries(self, name: str) -> tuple[np.ndarray, np.ndarray, FloatArray]:
+        """Return rows, columns and values of a list of coordinates; off-diagonal entries also mirrored."""
+        kinds = COORDINATES[name]
+        symmetric = any(kind in SYMMETRIC for kind in kinds)
+        width = len(kinds) + 2 * symmetric
+        index, value = self.coordinates.get(name, (np.zeros((0, width), dtype=np.int64), np.zeros(0)))
+        place = np.zeros((2, len(index)), dtype=np.int64)
+        turned = place.copy()
+        for k, kind in enumerate(kinds):
+            axis = int(kind in ("variables", "matrices"))
+            sides = np.array(getattr(self, kind) if kind in SYMMETRIC else [], dtype=np.int64)
+            known = sides.size if kind in SYMMETRIC else (self.lines, self.count)[axis]
+            own = index[:, k]
+            if np.any(own >= known):
+                raise FileFormatError(f"{name}: an index is beyond the {known} there are")
+            place[axis] = turned[axis] = own
+            if kind in SYMMETRIC:
+                starts = (self.lines, self.count)[axis] + np.cumsum(np.append(0, sides**2))
+                n, i, j = sides[own], index[:, -2], index[:, -1]
+                if np.any((i >= n) | (j >= n)):
+                    raise FileFormatError(f"{name}: an entry is outside its matrix")
+                low, high = np.minimum(i, j), np.maximum(i, j)
+                place[axis], turned[axis] = starts[own] + low * n + high, starts[own] + high * n + low
+        kept, total, rounded = add_up(ranks(*place), value)
+        if rounded.size:
+            raise FileFormatError(f"{name}: an entry is given more than once, and the sum would be rounded")
+        place, turned = place[:, kept], turned[:, kept]
+        off = np.any(place != turned, axis=0)
+        row, column = np.hstack([place, turned[:, off]])
+        return row, column, np.append(total, total[off])
 
     def program(self) -> tuple[FeasibilityProblem, Objective]:
         """Return the problem and its objective."""
-        count, lines = sum(n for _, n in self.variables), sum(n for _, n in self.constraints)
-        entries = count + sum(n * n for n in self.matrices)
-        require_within_limit(entries, "numbers in a point", each=8)
+        point = self.count + sum(n * n for n in self.matrices)
+        require_within_limit(point, "numbers in a point", each=8)
         require_within_limit(sum(n * n for n in self.inequalities), "numbers in matrix inequalities", each=8)
-        require_within_limit(lines, "rows", each=ROW_BYTES)
+        require_within_limit(self.lines, "rows", each=ROW_BYTES)
         blocks = len(self.variables) + len(self.matrices)
         cones = sum(kind in QUADRATIC for kind, _ in self.constraints) + len(self.inequalities)
-        require_within_limit(blocks * (lines + 1 + cones), "rows times blocks", each=BLOCK_ROW_BYTES)
-        require_within_limit(
-            cones * (count + sum(n * n for n in self.matrices)), "entries times cones", each=8
-        )
-        index, value = self.table("ACOORD", (lines, count))
-        scalar = _matrix(index[:, 0], index[:, 1], value, (lines, count), "ACOORD")
-        index, value = self.table("BCOORD", (lines,))
-        constant = _matrix(0 * index[:, 0], index[:, 0], value, (1, lines), "BCOORD").toarray()[0]
-        index, value = self.table("OBJACOORD", (count,))
-        goal = _matrix(0 * index[:, 0], index[:, 0], value, (1, count), "OBJACOORD")
-        sets, maps, terms = self._blocks(scalar, goal, lines)
-        slopes = [
-            list(self._unfolded(_matrix(first, place, v, (count, n * n), "HCOORD")))
-            for (first, place, v), n in zip(
-                self.symmetric("HCOORD", self.inequalities, (count,)), self.inequalities, strict=True
-            )
-        ]
-        constants = self.symmetric("DCOORD", self.inequalities, ())
-        lmis = []
-        for n, own, (first, place, v) in zip(self.inequalities, slopes, constants, strict=True):
-            middle = _matrix(first, place, v, (1, n * n), "DCOORD").reshape((n, n))
-            lmis.append(LMI(PSD(n), middle.toarray(), [*own, *([None] * len(self.matrices))]))
-        return self._assembled(sets, maps, constant, lmis), Objective(
-            tuple(terms), "max" if self.sense == "MAX" else "min", self.offset
-        )
-
-    def _blocks(
-        self, scalar: Any, goal: Any, lines: int
-    ) -> tuple[list[BlockSet], list[Any], list[FloatArray]]:
-        """Return the sets, their columns of all constraints, and their parts of the objective."""
-        kinds: dict[str, type[BlockSet]] = {"F": Free, "L+": Nonneg, "L-": Nonneg, "Q": SecondOrder}
-        sets: list[BlockSet] = [kinds.get(kind, SecondOrder)(n) for kind, n in self.variables if kind != "L="]
-        maps = list(self._in_blocks(scalar))
-        terms = [part.toarray()[0] for part in self._in_blocks(goal)]
+        require_within_limit(blocks * (self.lines + 1 + cones), "rows times blocks", each=BLOCK_ROW_BYTES)
+        require_within_limit(cones * point, "entries times cones", each=8)
+        kinds: dict[str, type[BlockSet]] = {"F": Free, "L+": Nonneg, "L-": Nonneg}
+        sets = [kinds.get(kind, SecondOrder)(n) for kind, n in self.variables if kind != "L="]
         sets += [PSD(n) for n in self.matrices]
-        for n, (row, place, v) in zip(
-            self.matrices, self.symmetric("FCOORD", self.matrices, (lines,)), strict=True
-        ):
-            maps.append(_matrix(row, place, v, (lines, n * n), "FCOORD"))
-        for n, (row, place, v) in zip(
-            self.matrices, self.symmetric("OBJFCOORD", self.matrices, ()), strict=True
-        ):
-            terms.append(_matrix(row, place, v, (1, n * n), "OBJFCOORD").toarray().reshape(n, n))
         if not sets:
             raise FileFormatError("the file has no variables")
-        return sets, maps, terms
-
-    def _in_blocks(self, columns: Any) -> Iterator[Any]:
-        """Yield the columns of every block of scalar variables, in the coordinates of its set."""
-        columns, place = sp.csc_array(columns), 0
-        for kind, n in self.variables:
-            part = columns[:, place : place + n]
-            place += n
-            if kind != "L=":
-                yield unrotate(part) if kind == "QR" else -part if kind == "L-" else part
-
-    def _unfolded(self, slopes: Any) -> Iterator[Any]:
-        """Yield the coefficients of every block of scalar variables, one line per entry."""
-        for part in self._in_blocks(slopes.T):
-            yield sp.csr_array(part.T) if part.nnz else None
-
-    def _assembled(
-        self, sets: list[BlockSet], maps: list[Any], constant: FloatArray, lmis: list[LMI]
-    ) -> FeasibilityProblem:
-        kept, lower, upper, cones, place = [], [], [], [], 0
-        maps = [sp.csr_array(part) for part in maps]
-        for kind, n in self.constraints:
-            own = slice(place, place + n)
-            place += n
+        slopes = self.entries("ACOORD", "FCOORD", "HCOORD")
+        constant = self.entries("BCOORD", "DCOORD").toarray()[:, 0]
+        goal = self._in_blocks(self.entries("OBJACOORD", "OBJFCOORD"))
+        terms = tuple(part.toarray()[0].reshape(block.shape) for block, part in zip(sets, goal, strict=True))
+        kept, lower, upper, lmis, place = [], [], [], list[LMI](), 0
+        for kind, n in [*self.constraints, *(("PSD", n) for n in self.inequalities)]:
+            own = slice(place, place + (n * n if kind == "PSD" else n))
+            place = own.stop
             if kind in LINEAR:
                 kept.append(np.arange(own.start, own.stop))
                 lower.append(-constant[own] if kind in ("L+", "L=") else np.full(n, -np.inf))
                 upper.append(-constant[own] if kind in ("L-", "L=") else np.full(n, np.inf))
                 continue
-            parts, middle = [part[own].T for part in maps], constant[None, own]
+            parts, middle = [part.T for part in self._in_blocks(slopes[own])], constant[None, own]
             if kind == "QR":
                 # For a map, t = u/2 + v and w = v - u/2.
                 order = [1, 0, *range(2, n)] if n > 1 else [0]
                 parts = [unrotate(part[:, order]) for part in parts]
                 middle = unrotate(sp.csr_array(middle[:, order])).toarray()
-            slopes = [sp.csr_array(part) if part.nnz else None for part in parts]
-            cones.append(LMI(SecondOrder(n), middle[0], slopes))
+            block = PSD(n) if kind == "PSD" else SecondOrder(n)
+            coefficients = [sp.csr_array(part) if part.nnz else None for part in parts]
+            lmis.append(LMI(block, middle.reshape(block.shape), coefficients))
         index = np.concatenate([np.zeros(0, dtype=np.int64), *kept])
-        rows: list[Rows | None] = []
-        for block, part in zip(sets, maps, strict=True):
-            chosen = part[index]
-            rows.append(Sparse(chosen, block.n, block.matrix) if chosen.nnz else None)
+        rows: list[Rows | None] = [
+            Sparse(sp.csr_array(part), block.n, block.matrix) if part.nnz else None
+            for block, part in zip(sets, self._in_blocks(slopes[index]), strict=True)
+        ]
         low, high = (np.concatenate([np.zeros(0), *each]) + 0.0 for each in (lower, upper))
-        return FeasibilityProblem(sets, rows, low, high, lmis=[*cones, *lmis])
+        problem = FeasibilityProblem(sets, rows, low, high, lmis=lmis)
+        return problem, Objective(terms, "max" if self.sense == "MAX" else "min", self.offset)
 
-
-def _add_up(place: np.ndarray, value: FloatArray, name: str) -> tuple[np.ndarray, FloatArray]:
-    """Add up entries at the same position; return the index of one entry per position, and the sums."""
-    kept, total, rounded = add_up(place, value)
-    if rounded.size:
-        raise FileFormatError(f"{name}: an entry is given more than once, and the sum would be rounded")
-    return kept, total
-
-
-def _matrix(row: np.ndarray, column: np.ndarray, value: FloatArray, shape: tuple[int, int], name: str) -> Any:
-    """Build a sparse array, with entries at the same position added up."""
-    kept, total = _add_up(row * max(shape[1], 1) + column, value, name)
-    return sp.csr_array((total, (row[kept], column[kept])), shape=shape)
+    def _in_blocks(self, rows: Any) -> list[Any]:
+        """Return the columns of every block, in the coordinates of its set."""
+        columns, place, out = sp.csc_array(rows), 0, []
+        for kind, n in [*self.variables, *(("PSD", n * n) for n in self.matrices)]:
+            part = columns[:, place : place + n]
+            place += n
+            if kind != "L=":
+                out.append(unrotate(part) if kind == "QR" else -part if kind == "L-" else part)
+        return out
 
 
 class _Parser:
@@ -297,19 +274,15 @@ class _Parser:
                 self.fail("OBJSENSE is MIN or MAX")
             content.sense = words[0].decode()
         elif name in ("VAR", "CON"):
-            chunks = self.chunks(name)
-            content.variables, content.constraints = (
-                (chunks, content.constraints) if name == "VAR" else (content.variables, chunks)
-            )
+            setattr(content, {"VAR": "variables", "CON": "constraints"}[name], self.chunks(name))
         elif name in ("PSDVAR", "PSDCON"):
-            sides = self.sides()
-            content.matrices, content.inequalities = (
-                (sides, content.inequalities) if name == "PSDVAR" else (content.matrices, sides)
-            )
+            setattr(content, {"PSDVAR": "matrices", "PSDCON": "inequalities"}[name], self.sides())
         elif name == "OBJBCOORD":
             content.offset = self.number(self.words())
         elif name in COORDINATES:
-            content.coordinates[name] = self.coordinates(COORDINATES[name])
+            kinds = COORDINATES[name]
+            symmetric = any(kind in SYMMETRIC for kind in kinds)
+            content.coordinates[name] = self.coordinates(len(kinds) + 2 * symmetric)
         else:
             self.fail(f"{name[:40]!r} is not a known keyword")
 

@@ -27,11 +27,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,10 +38,11 @@ from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import require_within_limit
 from sdpfeas.io.problem_files import (
     BLOCK_BYTES,
-    BLOCK_ROW_BYTES,
     ENTRY_BYTES,
     ROW_BYTES,
+    ConicPair,
     Side,
+    ranks,
     read_decompressed,
     require_side,
     write_compressed,
@@ -51,23 +50,19 @@ from sdpfeas.io.problem_files import (
 from sdpfeas.numerics.exact_arithmetic import add_up
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.lmi import LMI, require_no_lmis
+from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.rows import Rows, Sparse
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
+from sdpfeas.problem.sets import PSD, Nonneg
 
 __all__ = ["read_sdpa", "read_sdpa_program", "write_sdpa"]
 
-_COMMENT = (b'"', b"*")
+_COMMENT = re.compile(rb'(?m)^ *["*][^\n]*')
 _SPACE = re.compile(rb"\s*")
 _WORD = re.compile(rb"\S+")
 _BLANKS = bytes.maketrans(b"{}(),;\t\r\v\f", b" " * 10)
 _EXPONENTS = bytes.maketrans(b"dD", b"ee")
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,18}(?![0-9.A-Za-z_])")
-#: Entries: index of the matrix (or row of a problem), row, column, value.
-Entries = tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]
-
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdD][+-]?[0-9]+)?(?![0-9.A-Za-z_+-])")
 
 
@@ -108,14 +103,12 @@ def read_sdpa_program(
 ) -> tuple[FeasibilityProblem, Objective]:
     """Read one side of an SDPA sparse file with its objective."""
     require_side(side)
-    name = str(path)
     require_ieee()  # parsing needs rounding to nearest
-    data = _Parser(read_decompressed(path), name).parse()
+    text = read_decompressed(path)
     try:
-        problem = data.primal() if side == "primal" else data.lmi()
-        return problem, _objective(data, problem, side)
+        return _Parser(text).parse().program(side)
     except (ProblemError, FileFormatError) as error:
-        raise FileFormatError(f"{name}: {error}") from None
+        raise FileFormatError(f"{path}: {error}") from None
 
 
 def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Side = "primal") -> None:
@@ -148,155 +141,17 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
     feasible
     """
     require_side(side)
-    data = primal_data(problem.slack_form.problem) if side == "primal" else lmi_data(problem)
+    pair = primal_data(problem.slack_form.problem) if side == "primal" else lmi_data(problem)
     question = "find Y with <F_i, Y> = c_i" if side == "primal" else "find x with sum_i x_i F_i - F_0 >= 0"
-    text = data.text(f"written by sdpfeas; the problem is the {side} side: {question}")
-    write_compressed(path, text)
-
-
-def _objective(data: SdpaData, problem: FeasibilityProblem, side: Side) -> Objective:
-    """Return the objective of a side."""
-    terms = [np.zeros(block.shape) for block in problem.sets]
-    if side == "lmi":
-        terms[0] = data.c
-        return Objective(tuple(terms), "min")
-    constant = np.flatnonzero(data.matrix == 0)
-    for b in np.unique(data.block[constant]):
-        index = constant[data.block[constant] == b]
-        i, j, value = data.row[index], data.column[index], data.value[index]
-        if problem.sets[b].matrix:
-            terms[b][i, j] = terms[b][j, i] = value
-        else:
-            terms[b][i] = value
-    return Objective(tuple(terms), "max")
-
-
-@dataclass(frozen=True)
-class SdpaData:
-    """The content of a file: block sizes (negative if diagonal), ``c``, and the entries.
-
-    ``c``: one number per matrix ``F_1, ..., F_m``. ``matrix, block, row, column``: zero-based indices of the
-    entries; matrix 0 is ``F_0``, and ``row <= column``.
-    """
-
-    sizes: np.ndarray
-    c: FloatArray
-    matrix: np.ndarray
-    block: np.ndarray
-    row: np.ndarray
-    column: np.ndarray
-    value: FloatArray
-
-    def added_up(self) -> tuple[SdpaData, np.ndarray]:
-        """Sum duplicate entries; also return the indices of entries with a rounded sum."""
-        # One key per position: lexicographic ranks, because a product of sizes may overflow.
-        order = np.lexsort((self.column, self.row, self.block, self.matrix))
-        keys = np.stack([self.matrix, self.block, self.row, self.column])[:, order]
-        new = np.any(keys[:, 1:] != keys[:, :-1], axis=0)
-        if new.all():
-            return self, np.zeros(0, dtype=np.int64)
-        place = np.empty(order.size, dtype=np.int64)
-        place[order] = np.cumsum(np.append(0, new))
-        index, totals, rounded = add_up(place, self.value)
-        matrix, block, row, column = (
-            self.matrix[index],
-            self.block[index],
-            self.row[index],
-            self.column[index],
-        )
-        return SdpaData(self.sizes, self.c, matrix, block, row, column, totals), rounded
-
-    def sets(self) -> list[BlockSet]:
-        """Return one set per block."""
-        return [PSD(int(n)) if n > 0 else Nonneg(int(-n)) for n in self.sizes]
-
-    def _by_block(self) -> Iterator[tuple[BlockSet, np.ndarray]]:
-        """Yield every set with the indices of its entries."""
-        order = np.argsort(self.block, kind="stable")
-        edges = np.searchsorted(self.block[order], np.arange(self.sizes.size + 1))
-        for b, block in enumerate(self.sets()):
-            yield block, order[edges[b] : edges[b + 1]]
-
-    def _rows(self, block: BlockSet, entries: np.ndarray) -> Rows | None:
-        """Return one row per matrix ``F_1, ..., F_m``, with the entries of one block."""
-        index, m = entries[self.matrix[entries] > 0], self.c.size
-        if index.size == 0:
-            return None
-        i, j, value = self.row[index], self.column[index], self.value[index]
-        which = self.matrix[index] - 1
-        if not block.matrix:
-            return Sparse(sp.csr_array((value, (which, i)), shape=(m, block.n)), block.n, False)
-        off = i != j
-        place = np.concatenate([i * block.n + j, (j * block.n + i)[off]])
-        both = np.concatenate([value, value[off]]), (np.concatenate([which, which[off]]), place)
-        return Sparse(sp.csr_array(both, shape=(m, block.n**2)), block.n)
-
-    def _require_memory(self) -> None:
-        used = np.unique(self.block[self.matrix > 0]).size
-        require_within_limit(used * (self.c.size + 1), "rows times blocks", each=BLOCK_ROW_BYTES)
-
-    def primal(self) -> FeasibilityProblem:
-        """Return the primal problem: find Y with ``<F_i, Y> = c_i``."""
-        self._require_memory()
-        return FeasibilityProblem(
-            self.sets(),
-            [self._rows(block, entries) for block, entries in self._by_block()],
-            self.c,
-            self.c,
-            row_names=[f"F{k + 1}" for k in range(self.c.size)],
-            block_names=[f"Y{b + 1}" for b in range(self.sizes.size)],
-        )
-
-    def lmi(self) -> FeasibilityProblem:
-        """Return the LMI problem: find x with ``sum_k x_k F_k - F_0`` in every block."""
-        self._require_memory()
-        require_within_limit(
-            sum(block.entries for block in self.sets()), "entries of matrices", each=ROW_BYTES
-        )
-        lmis = []
-        for b, (block, entries) in enumerate(self._by_block()):
-            index = entries[self.matrix[entries] == 0]
-            place = (self.row[index], self.column[index]) if block.matrix else (self.row[index],)
-            constant = np.zeros(block.shape)
-            constant[place] = constant[place[::-1]] = -self.value[index]
-            lmis.append(LMI(block, constant, [self._rows(block, entries)], f"X{b + 1}"))
-        return FeasibilityProblem([Free(self.c.size)], [None], [], [], block_names=["x"], lmis=lmis)
-
-    def text(self, comment: str) -> bytes:
-        """Return the text of the file."""
-        head = [
-            f'"{comment}"',
-            str(self.c.size),
-            str(self.sizes.size),
-            " ".join(map(str, self.sizes.tolist())),
-            " ".join(map(repr, self.c.tolist())),
-        ]
-        columns = (self.matrix, self.block + 1, self.row + 1, self.column + 1, self.value)
-        lines = [
-            "%d %d %d %d %r" % entry  # noqa: UP031 - the fastest format, for millions of entries
-            for entry in zip(*(column.tolist() for column in columns), strict=True)
-        ]
-        return "\n".join([*head, *lines, ""]).encode()
+    comment = f"written by sdpfeas; the problem is the {side} side: {question}"
+    write_compressed(path, sdpa_text(pair, comment))
 
 
 # --- writing
 
 
-def _upper(rows: Any, block: BlockSet) -> Entries:
-    """Return the entries of the rows in the upper triangle."""
-    coo = sp.coo_array(rows)
-    which, place = coo.coords
-    i, j = np.divmod(place, block.n) if block.matrix else (place, place)
-    keep = i <= j
-    return which[keep], i[keep], j[keep], coo.data[keep]
-
-
-def _sizes(sets: Sequence[BlockSet]) -> np.ndarray:
-    return np.array([s.n if s.matrix else -s.n for s in sets], dtype=np.int64)
-
-
-def primal_data(problem: FeasibilityProblem) -> SdpaData:
-    """Return the file with the problem as its primal side.
+def primal_data(problem: FeasibilityProblem) -> ConicPair:
+    """Return the pair with the problem as its primal side.
 
     Raises ``ProblemError`` unless the problem has PSD and Nonneg blocks and equality rows only.
     """
@@ -315,28 +170,12 @@ def primal_data(problem: FeasibilityProblem) -> SdpaData:
         )
     if problem.m == 0:
         raise ProblemError("an SDPA file needs at least one row")
-    parts = [_upper(rows.explicit(), s) for _, s, rows in problem.blocks()]
-    block_of = np.concatenate([np.full(part[0].size, b) for b, part in enumerate(parts)])
-    which, row, column, value = (np.concatenate([part[k] for part in parts]) for k in range(4))
-    return _ordered(_sizes(problem.sets), problem.lower, which + 1, block_of, row, column, value)
+    columns = sp.hstack([rows.explicit() for rows in problem.rows], format="csc")
+    return ConicPair(columns, problem.lower, np.zeros(columns.shape[1]), problem.sets, [], -1)
 
 
-def _ordered(
-    sizes: np.ndarray,
-    c: FloatArray,
-    matrix: np.ndarray,
-    block: np.ndarray,
-    row: np.ndarray,
-    column: np.ndarray,
-    value: FloatArray,
-) -> SdpaData:
-    """Sort the entries, matrix by matrix and block by block."""
-    order = np.lexsort((column, row, block, matrix))
-    return SdpaData(sizes, c, matrix[order], block[order], row[order], column[order], value[order])
-
-
-def lmi_data(problem: FeasibilityProblem) -> SdpaData:
-    """Return the file with the problem as its LMI side and ``c = 0``.
+def lmi_data(problem: FeasibilityProblem) -> ConicPair:
+    """Return the pair with the problem as its LMI side and ``c = 0``.
 
     Raises ``ProblemError`` unless the problem has Free blocks and LMIs into PSD and Nonneg sets only.
     """
@@ -346,20 +185,37 @@ def lmi_data(problem: FeasibilityProblem) -> SdpaData:
             raise ProblemError(f"{named}; on its LMI side an SDPA file takes Free blocks")
     if problem.m or not problem.lmis:
         raise ProblemError("on its LMI side an SDPA file takes LMIs, at least one, and no rows")
-    starts = np.cumsum([1, *(block.n for block in problem.sets)])
-    parts = []
     for j, lmi in enumerate(problem.lmis):
         if not isinstance(lmi.set, (PSD, Nonneg)):
             raise ProblemError(
                 f"LMI {problem.lmi_name(j)} is into {lmi.set.kind}; an SDPA file takes PSD and Nonneg"
             )
-        tables = [-lmi.constant.reshape(1, -1), *(rows.explicit() for rows in lmi.coefficients)]
-        for start, table in zip([0, *starts], tables, strict=False):
-            which, *rest = _upper(table, lmi.set)
-            parts.append((start + which, np.full(which.size, j), *rest))
-    c = np.zeros(int(starts[-1]) - 1)
-    sizes = _sizes([lmi.set for lmi in problem.lmis])
-    return _ordered(sizes, c, *(np.concatenate([part[k] for part in parts]) for k in range(5)))
+    columns = [sp.vstack([rows.explicit() for rows in lmi.coefficients]) for lmi in problem.lmis]
+    constant = np.concatenate([lmi.constant.reshape(-1) for lmi in problem.lmis])
+    sets, m = [lmi.set for lmi in problem.lmis], sum(block.n for block in problem.sets)
+    return ConicPair(sp.hstack(columns, format="csc"), np.zeros(m), -constant, sets, [], -1)
+
+
+def sdpa_text(pair: ConicPair, comment: str) -> bytes:
+    """Return the text of a file with PSD and Nonneg blocks."""
+    sets = pair.sets
+    sizes = " ".join(str(block.n if block.matrix else -block.n) for block in sets)
+    head = [f'"{comment}"', str(pair.b.size), str(len(sets)), sizes, " ".join(map(repr, pair.b.tolist()))]
+    # Block, row and column of every entry of X.
+    index = [np.divmod(np.arange(s.entries), s.n) if s.matrix else 2 * (np.arange(s.n),) for s in sets]
+    row, column = (np.concatenate([part[k] for part in index]) for k in (0, 1))
+    block = np.repeat(np.arange(len(sets)), [s.entries for s in sets])
+    table = sp.csr_array(sp.vstack([sp.csr_array(pair.c[None]), pair.A]))
+    table.sort_indices()
+    matrix, entry = table.tocoo().coords
+    above = (row <= column)[entry]
+    matrix, entry, value = matrix[above], entry[above], table.data[above]
+    columns = (matrix, block[entry] + 1, row[entry] + 1, column[entry] + 1, value)
+    lines = [
+        "%d %d %d %d %r" % line  # noqa: UP031 - the fastest format, for millions of entries
+        for line in zip(*(part.tolist() for part in columns), strict=True)
+    ]
+    return "\n".join([*head, *lines, ""]).encode()
 
 
 # --- reading
@@ -368,88 +224,19 @@ def lmi_data(problem: FeasibilityProblem) -> SdpaData:
 class _Parser:
     """Parses the header number by number, and the entries in bulk."""
 
-    def __init__(self, text: bytes, name: str) -> None:
-        self.name = name
-        # The length stays the same, so that positions do.
-        self.text = text.translate(_BLANKS)
+    def __init__(self, text: bytes) -> None:
+        # Comments become blanks, so that positions stay.
+        text = text.translate(_BLANKS)
+        marked = b'"' in text or b"*" in text
+        self.text = _COMMENT.sub(lambda found: b" " * len(found.group()), text) if marked else text
         self.place = 0
 
-    def parse(self) -> SdpaData:
+    def parse(self) -> ConicPair:
         """Parse the file."""
         self._require_room(0, self.text.count(b"\n"), "lines", ENTRY_BYTES)
         m = self._count("the number of matrices m", "rows", ROW_BYTES)
         blocks = self._count("the number of blocks", "blocks", BLOCK_BYTES)
-        sizes = self._block_sizes(blocks)
-        return self._entries(sizes, self._right_hand_side(m))
-
-    def fail(self, place: int, message: str) -> NoReturn:
-        """Raise an error with line and column of a position."""
-        line = self.text.count(b"\n", 0, place) + 1
-        column = place - (self.text.rfind(b"\n", 0, place) + 1) + 1
-        raise FileFormatError(f"{self.name}, line {line}, column {column}: {message}")
-
-    def _require_room(self, place: int, count: int, what: str, each: int) -> None:
-        try:
-            require_within_limit(count, what, each=each)
-        except FileFormatError as error:
-            self.fail(place, str(error))
-
-    def _skip(self) -> None:
-        """Skip blanks and comment lines."""
-        while True:
-            self.place = _SPACE.match(self.text, self.place).end()  # type: ignore[union-attr] # matches always
-            if self.text[self.place : self.place + 1] not in _COMMENT or not self._begins_line():
-                return
-            self.place = self._line_end()
-
-    def _begins_line(self) -> bool:
-        return not self.text[self.text.rfind(b"\n", 0, self.place) + 1 : self.place].strip()
-
-    def _line_end(self) -> int:
-        end = self.text.find(b"\n", self.place)
-        return len(self.text) if end < 0 else end
-
-    def _count(self, what: str, things: str, each: int) -> int:
-        """Parse the first number of the next line, at least 1; the rest of the line is ignored."""
-        self._skip()
-        found = _INTEGER.match(self.text, self.place)
-        if found is None:
-            self.fail(self.place, f"expected {what}, {self._found()}")
-        value = int(found.group())
-        if value < 1:
-            self.fail(self.place, f"{what} must be at least 1, got {value}")
-        if value > len(self.text):
-            self.fail(self.place, f"{what} is {value}, but the file has only {len(self.text)} bytes")
-        self._require_room(self.place, value, things, each)
-        self.place = self._line_end() + 1
-        return value
-
-    def _found(self) -> str:
-        word = _WORD.match(self.text, self.place)
-        return "but the file ends" if word is None else f"got {_show(word)}"
-
-    def _numbers(self, count: int, what: str, kind: re.Pattern[bytes]) -> list[tuple[int, bytes]]:
-        """Parse ``count`` numbers, over several lines if needed; return them with their positions."""
-        out: list[tuple[int, bytes]] = []
-        while len(out) < count:
-            self._skip()
-            found = kind.match(self.text, self.place)
-            if found is None:
-                whole = "an integer" if kind is _INTEGER else "a number"
-                self.fail(self.place, f"expected {whole}, entry {len(out) + 1} of {what}, {self._found()}")
-            out.append((self.place, found.group()))
-            self.place = found.end()
-        rest = self.text[self.place : self._line_end()]
-        extra = _NUMBER.match(rest.lstrip())
-        if extra is not None:
-            self.place += len(rest) - len(rest.lstrip())
-            self.fail(self.place, f"{what} should have {count} entries; more follow on this line")
-        self.place = self._line_end() + 1
-        return out
-
-    def _block_sizes(self, blocks: int) -> np.ndarray:
-        sizes = []
-        entries = 0
+        sizes, entries = list[int](), 0
         for place, token in self._numbers(blocks, "the block sizes", _INTEGER):
             size = int(token)
             if size == 0:
@@ -457,22 +244,69 @@ class _Parser:
             entries += size * size if size > 0 else -size
             self._require_room(place, entries, "numbers in a point", 8)
             sizes.append(size)
-        return np.array(sizes, dtype=np.int64)
+        c = np.zeros(m)
+        for k, (place, token) in enumerate(self._numbers(m, "c", _NUMBER)):
+            c[k] = float(token.translate(_EXPONENTS))
+            if not np.isfinite(c[k]):
+                self.fail(place, "c must be finite")
+        return self._pair(np.array(sizes, dtype=np.int64), c)
 
-    def _right_hand_side(self, m: int) -> FloatArray:
-        tokens = self._numbers(m, "c", _NUMBER)
-        c = np.array([float(token.translate(_EXPONENTS)) for _, token in tokens])
-        if not np.isfinite(c).all():
-            self.fail(tokens[int(np.argmin(np.isfinite(c)))][0], "c must be finite")
-        return c
+    def fail(self, place: int, message: str) -> NoReturn:
+        """Raise an error with line and column of a position."""
+        line = self.text.count(b"\n", 0, place) + 1
+        column = place - (self.text.rfind(b"\n", 0, place) + 1) + 1
+        raise FileFormatError(f"line {line}, column {column}: {message}")
 
-    def _entries(self, sizes: np.ndarray, c: FloatArray) -> SdpaData:
-        start = self.place
-        body = self.text[start:]
-        if any(mark in body for mark in _COMMENT):
-            body = re.sub(rb'(?m)^ *["*][^\n]*', lambda match: b" " * len(match.group()), body)
-        numbers = self._bulk(body, start)
-        table = numbers.reshape(-1, 5)
+    def _require_room(self, place: int, count: int, what: str, each: int) -> None:
+        try:
+            require_within_limit(count, what, each=each)
+        except FileFormatError as error:
+            self.fail(place, str(error))
+
+    def _next(self, kind: re.Pattern[bytes], what: str) -> tuple[int, bytes]:
+        """Parse the next number; return it with its position."""
+        place = _SPACE.match(self.text, self.place).end()  # type: ignore[union-attr] # matches always
+        found = kind.match(self.text, place)
+        if found is None:
+            word = _WORD.match(self.text, place)
+            self.fail(
+                place, f"expected {what}, {'but the file ends' if word is None else f'got {_show(word)}'}"
+            )
+        self.place = found.end()
+        return place, found.group()
+
+    def _skip_line(self) -> bytes:
+        """Return the rest of the line."""
+        start, end = self.place, self.text.find(b"\n", self.place)
+        self.place = len(self.text) if end < 0 else end + 1
+        return self.text[start : self.place]
+
+    def _count(self, what: str, things: str, each: int) -> int:
+        """Parse the first number of the next line, at least 1; the rest of the line is ignored."""
+        place, token = self._next(_INTEGER, what)
+        value = int(token)
+        if value < 1:
+            self.fail(place, f"{what} must be at least 1, got {value}")
+        if value > len(self.text):
+            self.fail(place, f"{what} is {value}, but the file has only {len(self.text)} bytes")
+        self._require_room(place, value, things, each)
+        self._skip_line()
+        return value
+
+    def _numbers(self, count: int, what: str, kind: re.Pattern[bytes]) -> list[tuple[int, bytes]]:
+        """Parse ``count`` numbers, over several lines if needed; return them with their positions."""
+        noun = "an integer" if kind is _INTEGER else "a number"
+        out = [self._next(kind, f"{noun}, entry {k + 1} of {what}") for k in range(count)]
+        end = self.place
+        rest = self._skip_line()
+        if _NUMBER.match(rest.lstrip()):
+            place = end + len(rest) - len(rest.lstrip())
+            self.fail(place, f"{what} should have {count} entries; more follow on this line")
+        return out
+
+    def _pair(self, sizes: np.ndarray, c: FloatArray) -> ConicPair:
+        """Parse the entries."""
+        table = self._bulk().reshape(-1, 5)
         matrix, block, i, j, value = table.T
         whole = (table[:, :4] == np.floor(table[:, :4])).all(axis=1)
         known = whole & (block >= 1) & (block <= sizes.size)
@@ -490,30 +324,49 @@ class _Parser:
         wrong = [(int(np.argmin(fine)), k, why) for fine, k, why in checks if not fine.all()]
         if wrong:
             entry, k, why = min(wrong, key=lambda item: item[0])
-            self.fail(start + _token_place(body, 5 * entry + k), why)
-        row, column = np.minimum(i, j).astype(np.int64) - 1, np.maximum(i, j).astype(np.int64) - 1
-        data = SdpaData(sizes, c, matrix.astype(np.int64), which, row, column, np.array(value))
-        both = _in_both_triangles(table)
-        if both is not None:
+            self.fail(self._word(5 * entry + k), why)
+        sets = [PSD(int(n)) if n > 0 else Nonneg(int(-n)) for n in sizes]
+        starts = np.cumsum([0, *(s.entries for s in sets)])
+        low, high, below = np.minimum(i, j).astype(np.int64) - 1, np.maximum(i, j).astype(np.int64) - 1, i > j
+        width = np.where(sizes > 0, sizes, 0)[which]
+        matrix, upper = matrix.astype(np.int64), starts[which] + low * width + high
+        place = ranks(matrix, upper)
+        order = np.lexsort((below, place)) if below.any() and (i < j).any() else np.zeros(0, dtype=np.int64)
+        both = np.flatnonzero((np.diff(place[order]) == 0) & np.diff(below[order]))
+        if both.size:
             self.fail(
-                start + _token_place(body, 5 * both + 2),
+                self._word(5 * int(np.min(np.maximum(order[both], order[both + 1]))) + 2),
                 "an entry is given in both triangles; one of them stands for both, so give it once",
             )
-        once, rounded = data.added_up()
+        index, value, rounded = add_up(place, value)
         if rounded.size:
             self.fail(
-                start + _token_place(body, 5 * int(np.min(rounded)) + 4),
+                self._word(5 * int(np.min(rounded)) + 4),
                 "an entry is given more than once, and the sum of the numbers would be rounded",
             )
-        return once
+        matrix, upper = matrix[index], upper[index]
+        mirrored = (starts[which] + high * width + low)[index]
+        off = (low < high)[index]
+        columns = np.concatenate([upper, mirrored[off]])
+        rows, values = np.concatenate([matrix, matrix[off]]), np.concatenate([value, value[off]])
+        table = sp.csr_array((values, (rows, columns)), shape=(c.size + 1, int(starts[-1])))
+        names = [f"Y{b + 1}" for b in range(len(sets))]
+        constant = table[[0]].toarray()[0]
+        row_names = [f"F{k + 1}" for k in range(c.size)]
+        return ConicPair(table[1:].tocsc(), c, constant, sets, names, -1, row_names)
 
-    def _bulk(self, body: bytes, start: int) -> FloatArray:
-        """Parse all numbers of the body, five per entry."""
+    def _word(self, k: int) -> int:
+        """Return the position of the k-th word of the entries."""
+        return next(islice(_WORD.finditer(self.text, self.place), k, None)).start()
+
+    def _bulk(self) -> FloatArray:
+        """Parse all numbers of the entries, five each."""
+        body = self.text[self.place :]
         dark = np.frombuffer(body, dtype=np.uint8) > ord(" ")
         count = int(np.count_nonzero(dark[1:] & ~dark[:-1])) + int(dark.size > 0 and dark[0])
         if count == 0:
             return np.zeros(0)
-        self._require_room(start, count // 5, "entries", ENTRY_BYTES)
+        self._require_room(self.place, count // 5, "entries", ENTRY_BYTES)
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)
             try:
@@ -521,50 +374,25 @@ class _Parser:
             except (DeprecationWarning, ValueError):
                 numbers = np.zeros(0)
         if numbers.size != count:
-            self._find_word(body, start)
+            for word in _WORD.finditer(self.text, self.place):
+                if _NUMBER.fullmatch(word.group()) is None:
+                    self.fail(word.start(), f"expected a number, got {_show(word)}")
+            self.fail(self.place, "the entries could not be read")
         if count % 5:
-            self._find_short_line(body, start)
+            self._find_short_line()
         return numbers
 
-    def _find_word(self, body: bytes, start: int) -> NoReturn:
-        """Raise an error at the first word that is not a number."""
-        for word in _WORD.finditer(body):
-            if _NUMBER.fullmatch(word.group()) is None:
-                self.fail(start + word.start(), f"expected a number, got {_show(word)}")
-        self.fail(start, "the entries could not be read")
-
-    def _find_short_line(self, body: bytes, start: int) -> NoReturn:
+    def _find_short_line(self) -> NoReturn:
         """Raise an error at the first line that does not hold whole entries."""
-        place = start
-        for line in body.split(b"\n"):
+        while self.place < len(self.text):
+            place, line = self.place, self._skip_line()
             words = len(line.split())
             if words % 5:
                 self.fail(
                     place + len(line) - len(line.lstrip()),
                     f"an entry has five numbers (matrix, block, row, column, value), this line has {words}",
                 )
-            place += len(line) + 1
-        self.fail(place, "the last entry is incomplete")
-
-
-def _in_both_triangles(table: FloatArray) -> int | None:
-    """Return the first entry that is given in both triangles, by its second occurrence; None without one."""
-    matrix, block, i, j, _ = table.T
-    below = i > j
-    if not below.any() or not (i < j).any():
-        return None
-    keys = (matrix, block, np.minimum(i, j), np.maximum(i, j))
-    order = np.lexsort((below, *keys))
-    same = np.ones(order.size - 1, dtype=bool)
-    for key in keys:
-        same &= key[order[1:]] == key[order[:-1]]
-    found = np.flatnonzero(same & (below[order[1:]] != below[order[:-1]]))
-    return int(np.min(np.maximum(order[found], order[found + 1]))) if found.size else None
-
-
-def _token_place(body: bytes, k: int) -> int:
-    """Return the position of the k-th token."""
-    return next(islice(_WORD.finditer(body), k, None)).start()
+        self.fail(self.place, "the last entry is incomplete")
 
 
 def _show(word: re.Match[bytes]) -> str:

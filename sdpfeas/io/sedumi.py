@@ -20,8 +20,7 @@ are refused: verdicts are about the numbers in the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -33,19 +32,17 @@ from sdpfeas.files import require_within_limit
 from sdpfeas.io.matlab import read_matlab, write_matlab
 from sdpfeas.io.problem_files import (
     BLOCK_BYTES,
-    BLOCK_ROW_BYTES,
     ENTRY_BYTES,
     ROW_BYTES,
+    ConicPair,
     Side,
     require_side,
     unrotate,
 )
 from sdpfeas.numerics.exact_arithmetic import mean_of
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.base import canonical_csr
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
@@ -96,8 +93,7 @@ def read_sedumi_program(
     require_side(side)
     content = read_matlab(path, ("A", "At", "b", "c", "K"))
     try:
-        data = _Data.of(content)
-        return data.primal() if side == "primal" else data.lmi()
+        return _pair(content).program(side)
     except (ProblemError, FileFormatError) as error:
         raise FileFormatError(f"{path}: {error}") from None
 
@@ -162,87 +158,36 @@ def write_sedumi(
     write_matlab(path, {"A": matrix, "b": problem.lower, "c": sp.csc_array(c[:, None]), "K": cones})
 
 
-@dataclass(frozen=True)
-class _Data:
-    """The data of a file: ``A`` with one column per entry of ``x``, ``b``, ``c``, and the sets of ``x``."""
+def _pair(content: dict[str, Any]) -> ConicPair:
+    """Validate the variables of a file and return its two problems."""
+    for name in ("b", "K"):
+        if name not in content:
+            raise FileFormatError(f"a SeDuMi file has a variable {name}, this one has none")
+    if ("A" in content) == ("At" in content):
+        raise FileFormatError("a SeDuMi file has a variable A or At, and not both")
+    if not isinstance(content["K"], dict):
+        raise FileFormatError("K must be a structure")
+    sets, names = _cones(content["K"])
+    total = sum(block.entries for block in sets)
+    require_within_limit(total, "numbers in a point", each=8)
+    b = _vector(content["b"], "b")
+    require_within_limit(b.size, "rows", each=ROW_BYTES)
+    c = _vector(content["c"], "c") if "c" in content else np.zeros(0)
+    if c.size not in (0, total):
+        raise FileFormatError(f"c has {c.size:,} entries, the cones in K {total:,}")
+    given = ConicPair(_matrix(content, b.size, total), b, c if c.size else np.zeros(total), sets, names)
+    parts = [_in_set(name, *part) for name, part in zip(names, given.parts(), strict=True)]
+    columns = sp.hstack([part for part, _ in parts], format="csc")
+    return replace(given, A=columns, c=np.concatenate([cost.reshape(-1) for _, cost in parts]))
 
-    columns: Any
-    b: FloatArray
-    c: FloatArray
-    sets: list[BlockSet]
-    names: list[str]
 
-    @classmethod
-    def of(cls, content: dict[str, Any]) -> _Data:
-        """Validate the variables of a file."""
-        for name in ("b", "K"):
-            if name not in content:
-                raise FileFormatError(f"a SeDuMi file has a variable {name}, this one has none")
-        if ("A" in content) == ("At" in content):
-            raise FileFormatError("a SeDuMi file has a variable A or At, and not both")
-        if not isinstance(content["K"], dict):
-            raise FileFormatError("K must be a structure")
-        sets, names = _cones(content["K"])
-        total = sum(block.entries for block in sets)
-        require_within_limit(total, "numbers in a point", each=8)
-        b = _vector(content["b"], "b")
-        require_within_limit(b.size, "rows", each=ROW_BYTES)
-        require_within_limit(len(sets) * (b.size + 1), "rows times blocks", each=BLOCK_ROW_BYTES)
-        columns = _matrix(content, b.size, total)
-        c = _vector(content["c"], "c") if "c" in content else np.zeros(total)
-        if c.size == 0:
-            c = np.zeros(total)
-        if c.size != total:
-            raise FileFormatError(f"c has {c.size:,} entries, the cones in K {total:,}")
-        return cls(columns, b, c, sets, names)
-
-    def _parts(self) -> Iterator[tuple[BlockSet, Any, FloatArray]]:
-        """Yield every set with its columns of ``A``, one row each, and its part of ``c``."""
-        place = 0
-        for block, name in zip(self.sets, self.names, strict=True):
-            end = place + block.entries
-            columns, c = self.columns[:, place:end].tocsr(), self.c[place:end].reshape(block.shape)
-            if block.matrix:
-                columns, c = _symmetric(columns, c, block.n)
-            elif name.startswith("r"):
-                columns, c = unrotate(columns), unrotate(sp.csr_array(c[None, :])).toarray()[0]
-            yield block, columns, c
-            place = end
-
-    def primal(self) -> tuple[FeasibilityProblem, Objective]:
-        """Return the problem of minimising ``c'x`` over ``A x = b``."""
-        rows: list[Rows | None] = []
-        terms = []
-        for block, columns, c in self._parts():
-            rows.append(Sparse(columns, block.n, block.matrix) if columns.nnz else None)
-            terms.append(c)
-        problem = FeasibilityProblem(self.sets, rows, self.b, self.b, block_names=self.names)
-        return problem, Objective(tuple(terms), "min")
-
-    def lmi(self) -> tuple[FeasibilityProblem, Objective]:
-        """Return the problem of maximising ``b'y`` over ``c - A'y`` in the dual cone."""
-        m = self.b.size
-        if m == 0:
-            raise FileFormatError("no rows, so there is no y")
-        require_within_limit(
-            sum(block.entries for block in self.sets), "entries of the cones", each=ROW_BYTES
-        )
-        require_within_limit(m * len(self.sets), "rows times blocks", each=BLOCK_ROW_BYTES)
-        lmis: list[LMI] = []
-        own, right = [sp.csr_array((0, m))], [np.zeros(0)]
-        for block, columns, c in self._parts():
-            if block.free:
-                own.append(columns.T)
-                right.append(c)
-                continue
-            rows = Sparse(-columns, block.n, block.matrix) if columns.nnz else None
-            lmis.append(LMI(block, c, [rows], f"X{len(lmis) + 1}"))
-        bounds = np.concatenate(right)
-        equations = Sparse(sp.vstack(own, format="csr"), m, matrix=False) if bounds.size else None
-        lmi = FeasibilityProblem([Free(m)], [equations], bounds, bounds, block_names=["x"], lmis=lmis)
-        terms = [np.zeros(block.shape) for block in lmi.sets]
-        terms[0] = self.b
-        return lmi, Objective(tuple(terms), "max")
+def _in_set(name: str, block: BlockSet, columns: Any, c: FloatArray) -> tuple[Any, FloatArray]:
+    """Return the columns of a block and its part of ``c`` in the coordinates of its set."""
+    if block.matrix:
+        return _symmetric(columns, c, block.n)
+    if name.startswith("r"):
+        return unrotate(columns), unrotate(sp.csr_array(c[None, :])).toarray()[0]
+    return columns, c
 
 
 def _cones(cones: dict[str, Any]) -> tuple[list[BlockSet], list[str]]:

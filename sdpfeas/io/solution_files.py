@@ -140,20 +140,17 @@ def _sdpa(text: str, sets: Sequence[BlockSet]) -> SdpaSolution:
         stop = part.find(end)
         return np.array(NUMBER.findall(part if stop < 0 else part[:stop]), dtype=np.float64)
 
-    y, flat = after("xVec", "xMat"), after("yMat", "main loop time")
-    total, out = 0, []
-    for block in sets:
-        out.append(flat[total : total + block.entries].reshape(block.shape))
-        total += block.entries
-    return SdpaSolution(y, out)
+    return SdpaSolution(after("xVec", "xMat"), _blocks(after("yMat", "main loop time"), sets))
 
 
 def _sedumi(path: str | PathLike[str], sets: Sequence[BlockSet]) -> SdpaSolution:
     """Read ``x``, stacked by cones, and ``y``."""
     held = read_matlab(path, ("x", "y"))
     x, y = (dense_array(held[name]).astype(np.float64).reshape(-1) for name in "xy")
-    total, out = 0, []
-    for block in sets:
-        out.append(block.symmetrize(x[total : total + block.entries].reshape(block.shape)))
-        total += block.entries
-    return SdpaSolution(y, out)
+    return SdpaSolution(y, [b.symmetrize(part) for b, part in zip(sets, _blocks(x, sets), strict=True)])
+
+
+def _blocks(flat: FloatArray, sets: Sequence[BlockSet]) -> list[FloatArray]:
+    """Cut numbers into blocks."""
+    ends = np.cumsum([0, *(block.entries for block in sets)])
+    return [flat[a:b].reshape(block.shape) for block, a, b in zip(sets, ends, ends[1:], strict=False)]
