@@ -17,7 +17,7 @@ from sdpfeas.families import WLDA
 from sdpfeas.families import worst_case_ratio as programs
 from sdpfeas.families.active_rows import ActiveRows, RowGroup
 from sdpfeas.problem.objective import ConicProgram
-from sdpfeas.problem.rows import PairwiseDifference, pairwise
+from sdpfeas.problem.rows import PairwiseDifference, low_rank
 
 
 def classes(seed: int, c: int, d: int, samples: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -148,13 +148,13 @@ def test_batches_of_pairs_are_all_pairs(seed: int, c: int, n: int, size: int) ->
     x = rng.standard_normal((n, n))
     x = x + x.T
     d = rows.differences()
-    batch = pairwise.BATCH_NUMBERS
+    batch = low_rank.STRIP_NUMBERS
     try:
-        pairwise.BATCH_NUMBERS = size
+        low_rank.STRIP_NUMBERS = size
         found = rows.stable_apply(x), rows.magnitude_apply(np.abs(x)), rows.norms_upper
         sums = rows.stable_adjoint(y), rows.magnitude_adjoint(np.abs(y))
     finally:
-        pairwise.BATCH_NUMBERS = batch
+        low_rank.STRIP_NUMBERS = batch
     np.testing.assert_allclose(found[0], np.einsum("ki,ij,kj->k", d, x, d), atol=1e-12)
     np.testing.assert_allclose(found[1], np.einsum("ki,ij,kj->k", abs(d), abs(x), abs(d)), atol=1e-12)
     assert np.all(found[2] >= np.sum(d * d, axis=1) * (1 - 1e-15))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -30,11 +31,125 @@ from sdpfeas.problem.validation import float_array, listed, require_finite, row_
 
 __all__ = ["LowRank"]
 
-#: Factors processed at a time: temporary products of all factors would double the memory.
-STRIP_FACTORS = 1024
+#: Numbers in one strip of factors (16 MB): products of all factors would double the memory.
+STRIP_NUMBERS = 2_000_000
+
+#: Rows of a triangle that are mirrored at a time.
+MIRRORED_ROWS = 1024
 
 
-class LowRank(Rows):
+class FactorRows(Rows):
+    """Rows that are sums of rank-one matrices, ``A_i = sum_k s_ik f_ik f_ik'``, used in strips."""
+
+    @property
+    @abstractmethod
+    def factor_count(self) -> int:
+        """Number of factors of all rows."""
+
+    @abstractmethod
+    def _factors_at(self, place: slice | np.ndarray) -> FloatArray:
+        """Return some of the factors, one per row."""
+
+    @abstractmethod
+    def _weights(self, y: FloatArray, magnitude: bool = False) -> FloatArray:
+        """Return ``s_ik y_i`` for every factor; with ``magnitude``, ``|s_ik| y_i``."""
+
+    @abstractmethod
+    def _sum_by_row(self, values: FloatArray, magnitude: bool = False) -> FloatArray:
+        """Return ``sum_k s_ik v_ik`` for every row; with ``magnitude``, ``sum_k |s_ik| v_ik``."""
+
+    def _strips(self, index: np.ndarray | None = None) -> Iterator[tuple[Any, FloatArray]]:
+        """Iterate over strips of all factors or of those in ``index``, with their positions."""
+        size = max(1, STRIP_NUMBERS // self.n)
+        for start in range(0, self.factor_count if index is None else index.size, size):
+            place = slice(start, start + size) if index is None else index[start : start + size]
+            yield place, self._factors_at(place)
+
+    def _forms(self, x: FloatArray, magnitude: bool = False) -> FloatArray:
+        """Return ``f' x f`` for every factor, from one triangle of x at half the cost."""
+        half = np.array(x)
+        half.flat[:: x.shape[0] + 1] *= 0.5
+        out = np.empty(self.factor_count)
+        for place, given in self._strips():
+            part = np.abs(given) if magnitude else given
+            product = scipy.linalg.blas.dtrmm(2.0, half.T, part.T, lower=0)
+            out[place] = np.einsum("nk,kn->k", product, part)
+        return out
+
+    def _squares(self, weights: FloatArray, magnitude: bool = False) -> FloatArray:
+        """Return ``sum_k w_k f_k f_k'`` for non-negative weights, exactly symmetric."""
+        # Often only few of very many rows have a weight.
+        used, n, out = np.flatnonzero(weights), self.n, None
+        for place, given in self._strips(None if used.size == weights.size else used):
+            root = np.sqrt(weights[place])[:, None] * given
+            root = np.abs(root) if magnitude else root
+            if root.shape[0] == used.size:
+                return np.asarray(root.T @ root)
+            out = np.zeros((n, n), order="F") if out is None else out
+            out = scipy.linalg.blas.dsyrk(1.0, root.T, beta=1.0, c=out, lower=1, overwrite_c=1)
+        if out is None:
+            return np.zeros((n, n))
+        for start in range(0, n, MIRRORED_ROWS):
+            stop = min(start + MIRRORED_ROWS, n)
+            block = np.tril(out[start:stop, start:stop])
+            out[start:stop, start:stop] = block + np.tril(block, -1).T
+            out[start:stop, stop:] = out[stop:, start:stop].T
+        return np.asarray(out.T)
+
+    @property
+    def entries(self) -> float:
+        """Number of entries of all matrices ``A_i``."""
+        return float(self.m) * self.n**2
+
+    @property
+    def gram_flops(self) -> float:
+        """Cost estimate of the products of all pairs of factors."""
+        return float(self.factor_count) ** 2 * (0.6 * self.n + 12.0 * WRITE_FLOPS)
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return the inner products with all rows."""
+        return self.stable_apply(x)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Return the weighted sum of the rows."""
+        return self.stable_adjoint(y)
+
+    def stable_apply(self, x: FloatArray) -> FloatArray:
+        """Add every term ``s_ik f_ik' x f_ik`` once."""
+        return self._sum_by_row(self._forms(x))
+
+    def stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """Add every rank-one term once."""
+        weights = self._weights(y)
+        # BLAS computes a product with the own transpose at half the cost, exactly symmetric.
+        if not np.any(weights < 0.0):
+            return self._squares(weights)
+        out = self._squares(np.maximum(-weights, 0.0))
+        if not np.any(weights > 0.0):
+            return np.negative(out, out=out)
+        return self._squares(np.maximum(weights, 0.0)) - out
+
+    def magnitude_apply(self, x: FloatArray) -> FloatArray:
+        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
+        return self._sum_by_row(self._forms(x, magnitude=True), magnitude=True)
+
+    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
+        return self._squares(self._weights(w, magnitude=True), magnitude=True)
+
+    def _norms_upper(self) -> FloatArray:
+        """Bound by the sum of the norms of the rank-one terms of every row."""
+        lengths = np.empty(self.factor_count)
+        for place, factors in self._strips():
+            lengths[place] = inflate(norms_upper(factors), 2)  # factors may be rounded differences
+        return inflate(self._sum_by_row(product_up(lengths, lengths), magnitude=True), self.depths[0])
+
+    def is_nonpositive(self, signs: FloatArray) -> bool:
+        """Whether no rank-one term has a positive weight."""
+        return not np.any(self._weights(signs) > 0.0)
+
+
+class LowRank(FactorRows):
     """Rows that are sums of a few signed rank-one matrices, ``A_i = sum_k s_ik f_ik f_ik'``.
 
     Parameters
@@ -155,12 +270,20 @@ class LowRank(Rows):
         """Index of the row each factor belongs to, ascending, read-only."""
         return self._owner
 
-    def _norms_upper(self) -> FloatArray:
-        """Bound by the sum of the norms of the rank-one terms of every row."""
-        parts = range(0, max(self._factors.shape[0], 1), STRIP_FACTORS)
-        lengths = np.concatenate([norms_upper(self._factors[k : k + STRIP_FACTORS]) for k in parts])
-        sizes = self._sum_by_row(product_up(np.abs(self._signs), lengths, lengths))
-        return inflate(sizes, self.depths[0])
+    @property
+    def factor_count(self) -> int:
+        """Number of factors of all rows."""
+        return int(self._owner.size)
+
+    def _factors_at(self, place: slice | np.ndarray) -> FloatArray:
+        return np.asarray(self._factors[place])
+
+    def _weights(self, y: FloatArray, magnitude: bool = False) -> FloatArray:
+        return np.asarray((np.abs(self._signs) if magnitude else self._signs) * y[self._owner])
+
+    def _sum_by_row(self, values: FloatArray, magnitude: bool = False) -> FloatArray:
+        values = values * (np.abs(self._signs) if magnitude else self._signs)
+        return np.bincount(self._owner, weights=values, minlength=self.m).astype(np.float64)
 
     def units(self) -> tuple[Rows, np.ndarray]:
         """Return rows with factors and coefficients of at most one."""
@@ -174,23 +297,6 @@ class LowRank(Rows):
         signs = np.ldexp(mantissa, power - largest[self._owner])
         return self.from_stacked(factors, signs, self._owner, self.m), largest
 
-    def _sum_by_row(self, values: FloatArray) -> FloatArray:
-        return np.bincount(self._owner, weights=values, minlength=self.m).astype(np.float64)
-
-    @property
-    def entries(self) -> float:
-        """Number of entries of all matrices ``A_i``."""
-        return float(self.m) * self.n**2
-
-    @property
-    def gram_flops(self) -> float:
-        """Cost estimate of the products of all pairs of factors."""
-        return float(self._owner.size) ** 2 * (0.6 * self.n + 12.0 * WRITE_FLOPS)
-
-    def apply(self, x: FloatArray) -> FloatArray:
-        """Return the inner products with all rows."""
-        return self._sum_by_row(self._signs * _forms(self._factors, x))
-
     def to_csr(self, magnitude: bool = False) -> Any:
         """Return all rows as one CSR array."""
         signs, factors = self._signs, self._factors
@@ -198,26 +304,6 @@ class LowRank(Rows):
             signs, factors = np.abs(signs), np.abs(factors)
         pick = sp.csr_array((signs, (self._owner, np.arange(signs.size))), shape=(self.m, signs.size))
         return sp.csr_array(pick @ sp.csr_array(outer_squares(factors)))
-
-    def stable_apply(self, x: FloatArray) -> FloatArray:
-        """Return ``apply``: it adds every term ``s_ik f_ik' x f_ik`` once."""
-        return self.apply(x)
-
-    def adjoint(self, y: FloatArray) -> FloatArray:
-        """Return the weighted sum of the rows."""
-        weights = self._signs * y[self._owner]
-        # BLAS computes a product with the own transpose at half the cost, exactly symmetric.
-        if not np.any(weights < 0.0):
-            return _squares(self._factors, weights)
-        if not np.any(weights > 0.0):
-            out = _squares(self._factors, -weights)
-            return np.negative(out, out=out)
-        plus, minus = weights > 0.0, weights < 0.0
-        return _squares(self._factors[plus], weights[plus]) - _squares(self._factors[minus], -weights[minus])
-
-    def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """Return ``adjoint``: it adds every rank-one term once."""
-        return self.adjoint(y)
 
     def _plain_norms(self) -> FloatArray:
         if np.array_equal(self._owner, np.arange(self.m)):
@@ -253,10 +339,6 @@ class LowRank(Rows):
         )
         return np.asarray(pick @ (pick @ squared).T)
 
-    def is_nonpositive(self, signs: FloatArray) -> bool:
-        """Whether no rank-one term has a positive weight."""
-        return not np.any(np.sign(self._signs) * signs[self._owner] > 0.0)
-
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Return row ``i`` in rational arithmetic."""
         out = np.full(self.shape, read(0.0), dtype=object)
@@ -275,54 +357,8 @@ class LowRank(Rows):
         """Build rows from the output of :meth:`state`."""
         return cls.from_stacked(arrays["factors"], arrays["signs"], arrays["owner"], int(numbers["m"]))
 
-    def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
-        return self._sum_by_row(np.abs(self._signs) * _forms(self._factors, x, np.abs))
-
-    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
-        return _squares(self._factors, np.abs(self._signs) * w[self._owner], np.abs)
-
     @property
     def depths(self) -> tuple[int, int]:
         """Number of chained roundings in one entry of the stable products, with roots of the weights."""
         most = int(np.max(np.bincount(self._owner, minlength=self.m), initial=0))
         return 2 * self.n + most + 4, self._owner.size + 10
-
-
-def _forms(
-    factors: FloatArray, x: FloatArray, of: Callable[[FloatArray], FloatArray] | None = None
-) -> FloatArray:
-    """Return ``f' x f`` for every factor, from one triangle of x at half the cost."""
-    half = np.array(x)
-    half.flat[:: x.shape[0] + 1] *= 0.5
-    out = np.empty(factors.shape[0])
-    for start in range(0, factors.shape[0], STRIP_FACTORS):
-        part = factors[start : start + STRIP_FACTORS]
-        part = part if of is None else of(part)
-        product = scipy.linalg.blas.dtrmm(2.0, half.T, part.T, lower=0)
-        out[start : start + STRIP_FACTORS] = np.einsum("nk,kn->k", product, part)
-    return out
-
-
-def _squares(
-    factors: FloatArray, weights: FloatArray, of: Callable[[FloatArray], FloatArray] | None = None
-) -> FloatArray:
-    """Return ``sum_k w_k f_k f_k'`` for non-negative weights, exactly symmetric."""
-    n, out = factors.shape[1], None
-    for start in range(0, max(factors.shape[0], 1), STRIP_FACTORS):
-        root = (
-            np.sqrt(weights[start : start + STRIP_FACTORS])[:, None] * factors[start : start + STRIP_FACTORS]
-        )
-        root = root if of is None else of(root)
-        if factors.shape[0] <= STRIP_FACTORS:
-            return np.asarray(root.T @ root)
-        out = np.zeros((n, n), order="F") if out is None else out
-        out = scipy.linalg.blas.dsyrk(1.0, root.T, beta=1.0, c=out, lower=1, overwrite_c=1)
-    assert out is not None
-    for start in range(0, n, STRIP_FACTORS):
-        stop = min(start + STRIP_FACTORS, n)
-        block = np.tril(out[start:stop, start:stop])
-        out[start:stop, start:stop] = block + np.tril(block, -1).T
-        out[start:stop, stop:] = out[stop:, start:stop].T
-    return np.asarray(out.T)

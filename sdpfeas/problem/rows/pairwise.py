@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -12,18 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.limits import WRITE_FLOPS
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
 from sdpfeas.problem.rows.base import Read, Rows, State, fractions, frozen, outer_squares, sealed
 from sdpfeas.problem.rows.compose import Combined, selection
-from sdpfeas.problem.rows.low_rank import LowRank
+from sdpfeas.problem.rows.low_rank import FactorRows, LowRank
 from sdpfeas.problem.validation import float_array, require_finite
 
 __all__ = ["PairwiseDifference", "pair_indices"]
-
-#: Numbers in one batch of differences (16 MB). All differences of a thousand means would take gigabytes.
-BATCH_NUMBERS = 2_000_000
 
 
 @lru_cache(maxsize=32)
@@ -33,7 +27,7 @@ def pair_indices(c: int) -> tuple[np.ndarray, np.ndarray]:
     return sealed(i), sealed(j)
 
 
-class PairwiseDifference(Rows):
+class PairwiseDifference(FactorRows):
     """Rows ``(m_i - m_j)(m_i - m_j)'`` for all pairs i < j of the given means, in lexicographic order.
 
     ``apply(Z)`` returns the squared distances of the means in the metric Z. ``adjoint(y)`` is ``M' L M`` with
@@ -62,7 +56,7 @@ class PairwiseDifference(Rows):
             raise ProblemError(f"means must have shape (c, n) with c >= 2, got {data.shape}")
         require_finite(data, "means")
         self._means = frozen(data)
-        self.c, self.n, self.matrix = data.shape[0], data.shape[1], True
+        self.c, self.n, self.matrix = *data.shape, True
         self.m = self.c * (self.c - 1) // 2
 
     def transformed(self, transform: FloatArray) -> PairwiseDifference:
@@ -95,18 +89,22 @@ class PairwiseDifference(Rows):
 
     def differences(self) -> FloatArray:
         """Return ``m_i - m_j`` for every row, shape (m, n)."""
+        return self._factors_at(slice(None))
+
+    @property
+    def factor_count(self) -> int:
+        """Number of differences."""
+        return self.m
+
+    def _factors_at(self, place: slice | np.ndarray) -> FloatArray:
         i, j = self.pairs
-        return self._means[i] - self._means[j]
+        return np.asarray(self._means[i[place]] - self._means[j[place]])
 
-    @property
-    def entries(self) -> float:
-        """Number of entries of all matrices ``A_i``."""
-        return float(self.m) * self.n**2
+    def _weights(self, y: FloatArray, magnitude: bool = False) -> FloatArray:
+        return y
 
-    @property
-    def gram_flops(self) -> float:
-        """Cost estimate of the products of all pairs of differences."""
-        return float(self.m) ** 2 * (0.6 * self.n + 3.0 * WRITE_FLOPS)
+    def _sum_by_row(self, values: FloatArray, magnitude: bool = False) -> FloatArray:
+        return values
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return the squared distances of the means in the metric ``x``."""
@@ -128,41 +126,11 @@ class PairwiseDifference(Rows):
         differences = self.differences()
         return sp.csr_array(outer_squares(np.abs(differences) if magnitude else differences))
 
-    def _batches(self, index: np.ndarray | None = None) -> Iterator[tuple[Any, FloatArray]]:
-        """Iterate over batches of the differences of all or some rows, with their indices."""
-        i, j = self.pairs
-        size = max(1, BATCH_NUMBERS // self.n)
-        for start in range(0, self.m if index is None else index.size, size):
-            place = slice(start, start + size) if index is None else index[start : start + size]
-            yield place, self._means[i[place]] - self._means[j[place]]
-
-    def stable_apply(self, x: FloatArray) -> FloatArray:
-        """Inner products with every row, without cancelling more than the rows do."""
-        out = np.empty(self.m)
-        for place, d in self._batches():
-            np.einsum("kn,kn->k", d @ x, d, out=out[place])
-        return out
-
-    def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """Return the weighted sum of the rows, from the differences themselves."""
-        out = np.zeros((self.n, self.n))
-        # Skip rows of weight zero: often only few of very many rows have a weight.
-        for place, d in self._batches(np.flatnonzero(y)):
-            out += (d.T * y[place]) @ d
-        return symmetrize(out)
-
     def _plain_norms(self) -> FloatArray:
         # The squared distance of the two means.
         from scipy.spatial.distance import pdist  # slow to import
 
         return np.asarray(pdist(self._means, "sqeuclidean"), dtype=np.float64)
-
-    def _norms_upper(self) -> FloatArray:
-        """Bound the squared distances of the means."""
-        lengths = np.empty(self.m)
-        for place, d in self._batches():
-            lengths[place] = inflate(norms_upper(d), 2)
-        return product_up(lengths, lengths)
 
     def units(self) -> tuple[Rows, np.ndarray]:
         """Return the units of the equal ``LowRank`` rows."""
@@ -185,10 +153,6 @@ class PairwiseDifference(Rows):
         d = self.differences()
         return (d @ d.T) ** 2
 
-    def is_nonpositive(self, signs: FloatArray) -> bool:
-        """Whether no pair has a positive weight."""
-        return not np.any(signs > 0.0)
-
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Return row ``i`` in rational arithmetic."""
         a, b = self.pairs
@@ -204,24 +168,8 @@ class PairwiseDifference(Rows):
         """Build rows from the output of :meth:`state`."""
         return cls(arrays["means"])
 
-    def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
-        out = np.empty(self.m)
-        for place, d in self._batches():
-            size = np.abs(d)
-            np.einsum("kn,kn->k", size @ x, size, out=out[place])
-        return out
-
-    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
-        out = np.zeros((self.n, self.n))
-        for place, d in self._batches(np.flatnonzero(w)):
-            size = np.abs(d)
-            out += (size.T * w[place]) @ size
-        return out
-
     @property
     def depths(self) -> tuple[int, int]:
         """Number of chained roundings in one entry of ``stable_apply`` and of ``stable_adjoint``."""
         # Two roundings more than LowRank: each factor is itself a rounded difference.
-        return 2 * self.n + 6, self.m + 7
+        return 2 * self.n + 7, self.m + 12

@@ -27,6 +27,7 @@ from sdpfeas.numerics.rounding import (
     symmetric_norm_upper,
 )
 from sdpfeas.problem.sets.base import LARGEST_SIDE, BlockSet, Frame
+from sdpfeas.problem.sets.psd import PSD
 from sdpfeas.problem.validation import float_array
 
 __all__ = ["HermitianPSD"]
@@ -219,20 +220,13 @@ class HermitianPSD(BlockSet):
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
         """Return zero if all these matrices are negative semidefinite; see :meth:`BlockSet.support_upper`."""
-        doubled, off = self._doubled(-g)
+        doubled, off = self._doubled(g)
         square = error.reshape(self.degree, self.degree)
         spread = sum_up(off, np.tile(sum_up(square, square.T), (2, 2)))
-        # Rows that are exactly zero in all these matrices are dropped: the rest can be strictly definite.
-        alive = (doubled != 0.0) | (spread != 0.0)
         if moves is not None:
             moved = moves.reshape(square.shape)
-            alive = alive | np.tile(moved | moved.T, (2, 2))
-        keep = np.any(alive, axis=1)
-        doubled, spread = (np.ascontiguousarray(part[np.ix_(keep, keep)]) for part in (doubled, spread))
-        shift = symmetric_norm_upper(spread)
-        if moves is not None:
-            shift = float(sum_up(shift, 2.0 * slip))
-        return (0.0 if definite(doubled, shift=shift) else math.inf), 0.0
+            moves = np.tile(moved | moved.T, (2, 2))
+        return PSD(2 * self.degree).support_upper(doubled, spread, 2.0 * slip, moves)
 
     def nonnegative_exact(self, x: np.ndarray) -> bool:
         """Decide semidefiniteness of the real symmetric embedding."""
