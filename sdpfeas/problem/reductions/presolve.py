@@ -14,7 +14,7 @@ import numpy as np
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.base import Reduction, changed
 from sdpfeas.problem.rows import Dense, Sparse
 from sdpfeas.problem.sets import BlockSet, Free, Nonneg
 
@@ -112,27 +112,30 @@ def _fixed_scalars(problem: FeasibilityProblem) -> list[FloatArray | None]:
 # --- split free variables; unless they are merged, the dual has no strictly feasible point
 
 
+#: The entries of a block that stay non-negative, and the first and second ones of all pairs.
+Merged = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
 @dataclass(frozen=True)
 class MergeOppositeColumns(Reduction):
-    """A problem with one free variable for every pair of opposite columns."""
+    """A problem with one free variable for every pair of opposite columns, in a block of their own."""
 
-    _first: dict[int, np.ndarray]
-    _second: dict[int, np.ndarray]
-    _kept: tuple[np.ndarray | None, ...]
+    _merged: tuple[Merged | None, ...]
 
     def point(self, point: Point) -> Point:
         """Return positive and negative parts of the free variables."""
         parts, out = iter(point), []
-        for block, kept in zip(self.original.sets, self._kept, strict=True):
-            if kept is None:
+        for block, merged in zip(self.original.sets, self._merged, strict=True):
+            if merged is None:
                 out.append(next(parts))
                 continue
+            kept, first, second = merged
             whole = np.zeros(block.n)
             if kept.size:
                 whole[kept] = next(parts)
+            free = next(parts)
+            whole[first], whole[second] = np.maximum(free, 0.0), np.maximum(-free, 0.0)
             out.append(whole)
-        for (b, first), second, free in zip(self._first.items(), self._second.values(), parts, strict=True):
-            out[b][first], out[b][second] = np.maximum(free, 0.0), np.maximum(-free, 0.0)
         return tuple(out)
 
     def start_point(self, point: Point) -> Point:
@@ -142,55 +145,37 @@ class MergeOppositeColumns(Reduction):
     def terms(self, objective: Point, *, half: bool = True) -> Point:
         """Map an objective: a pair keeps the term of its first variable (``half=False``: the difference)."""
         out = []
-        for part, kept in zip(objective, self._kept, strict=True):
-            if kept is None:
+        for part, merged in zip(objective, self._merged, strict=True):
+            if merged is None:
                 out.append(part)
-            elif kept.size:
-                out.append(part[kept])
-        for (b, first), second in zip(self._first.items(), self._second.values(), strict=True):
-            out.append(objective[b][first] if half else objective[b][first] - objective[b][second])
+                continue
+            kept, first, second = merged
+            out += [part[kept]] if kept.size else []
+            out.append(part[first] if half else part[first] - part[second])
         return tuple(out)
 
 
 def merge_opposite_columns(problem: FeasibilityProblem, objective: Point) -> MergeOppositeColumns:
     """Merge non-negative variables with opposite columns in rows and ``objective``; not with LMIs."""
-    kept: list[np.ndarray | None] = [None] * len(problem.sets)
-    pairs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    found, sets, parts = list[Merged | None](), list[BlockSet](), list[Any]()
     for b, block, rows in problem.blocks():
-        if (
-            isinstance(block, Nonneg)
-            and isinstance(rows, (Dense, Sparse))
-            and not rows.empty
-            and not problem.lmis
-        ):
-            first, second = _pairs(rows.explicit().tocsc(), objective[b])
+        merged = None
+        stored = isinstance(rows, (Dense, Sparse)) and not rows.empty
+        if isinstance(block, Nonneg) and stored and not problem.lmis:
+            columns = rows.to_csr().tocsc()
+            first, second = _pairs(columns, objective[b])
             if first.size:
-                pairs[b] = first, second
-                kept[b] = np.setdiff1d(np.arange(block.n), np.concatenate([first, second]))
-    names = {b: first for b, (first, _) in pairs.items()}
-    if not pairs:
-        return MergeOppositeColumns(problem, problem, {}, {}, tuple(kept))
-    sets, parts = list[BlockSet](), list[Any]()
-    for b, block, rows in problem.blocks():
-        own = kept[b]
-        if own is None:
+                merged = np.setdiff1d(np.arange(block.n), [*first, *second]), first, second
+                for kind, own in ((Nonneg, merged[0]), (Free, first)):
+                    if own.size:
+                        sets.append(kind(own.size))
+                        parts.append(Sparse(columns[:, own], own.size, False))
+        if merged is None:
             sets.append(block)
             parts.append(rows)
-        elif own.size:
-            sets.append(Nonneg(own.size))
-            parts.append(_columns(problem, b, own))
-    for b, (first, _) in pairs.items():
-        sets.append(Free(first.size))
-        parts.append(_columns(problem, b, first))
-    made = FeasibilityProblem(sets, parts, problem.lower, problem.upper, problem.row_names)
-    return MergeOppositeColumns(
-        problem, made, names, {b: second for b, (_, second) in pairs.items()}, tuple(kept)
-    )
-
-
-def _columns(problem: FeasibilityProblem, b: int, chosen: np.ndarray) -> Sparse:
-    whole = problem.rows[b].explicit()
-    return Sparse(whole[:, chosen].tocsr(), chosen.size, False)
+        found.append(merged)
+    made = problem if not any(found) else changed(problem, sets=sets, rows=parts, block_names=None)
+    return MergeOppositeColumns(problem, made, tuple(found))
 
 
 def _pairs(columns: Any, objective: FloatArray) -> tuple[np.ndarray, np.ndarray]:

@@ -223,7 +223,7 @@ def split_parts(problem: FeasibilityProblem, objective: Point) -> list[Part]:
     if sum(part.entries for part in rows) > MAX_SPLIT_ENTRIES:
         return []
     units, count = _units(problem)
-    hits = [_used(problem, problem.rows, problem.m, units)]
+    hits = [_used(problem, units, count)]
     for lmi in problem.lmis:
         touched = [
             own[np.flatnonzero(part.norms())] for part, own in zip(lmi.coefficients, units, strict=True)
@@ -264,27 +264,21 @@ def _is_separable(block: BlockSet) -> bool:
     return block.entrywise and block.trace is None and (block.free or block.cone)
 
 
-def _used(problem: FeasibilityProblem, rows: Sequence[Rows], m: int, units: list[np.ndarray]) -> Any:
+def _used(problem: FeasibilityProblem, units: list[np.ndarray], count: int) -> Any:
     """Return the incidence matrix of rows and nodes."""
     lines, columns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for b, (part, own) in enumerate(zip(rows, units, strict=True)):
-        if part.empty or not m:
-            continue
+    for part, own in zip(problem.rows, units, strict=True):
         if isinstance(part, (Dense, Sparse)):
-            stored = part.explicit().tocoo()
-            hit = stored.data != 0.0
-            lines.append(stored.row[hit])
-            columns.append(own[stored.col[hit]])
-        elif np.unique(own).size == 1:
-            lines.append(np.flatnonzero(problem.block_norms[b]))
-            columns.append(np.full(lines[-1].size, own[0]))
+            stored = part.to_csr().tocoo()
+            lines.append(stored.row)
+            columns.append(own[stored.col])
         else:
-            # Other kinds of rows on vectors count as dense.
-            lines.append(np.repeat(np.arange(m), own.size))
-            columns.append(np.tile(own, m))
+            # Other kinds of rows count as dense.
+            hit, nodes = np.flatnonzero(part.norms()), np.unique(own)
+            lines.append(np.repeat(hit, nodes.size))
+            columns.append(np.tile(nodes, hit.size))
     row, column = np.concatenate(lines), np.concatenate(columns)
-    count = int(max(own.max() for own in units)) + 1
-    return sp.csr_array((np.ones(row.size), (row, column)), shape=(m, count))
+    return sp.csr_array((np.ones(row.size), (row, column)), shape=(problem.m, count))
 
 
 def _part(

@@ -78,13 +78,18 @@ class BlockSet(ABC):
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or not isinstance(self.n, (int, np.integer)):
-            raise ProblemError(f"{self.kind}: n must be an integer, got {self.n!r}")
-        if self.n < 1:
-            raise ProblemError(f"{self.kind}: n must be at least 1, got {self.n}")
-        if self.n > LARGEST_SIDE:
-            raise ProblemError(f"{self.kind}: n must be at most {LARGEST_SIDE}")
-        object.__setattr__(self, "n", int(self.n))
+        object.__setattr__(self, "n", self.checked_size(self.n, "n", LARGEST_SIDE))
+
+    @classmethod
+    def checked_size(cls, size: Any, what: str, most: int) -> int:
+        """Return a parameter that must be an integer from 1 to ``most``; ``what`` names it in the error."""
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+            raise ProblemError(f"{cls.kind}: {what} must be an integer, got {size!r}")
+        if size < 1:
+            raise ProblemError(f"{cls.kind}: {what} must be at least 1, got {size}")
+        if size > most:
+            raise ProblemError(f"{cls.kind}: {what} must be at most {most}")
+        return int(size)
 
     def spec(self) -> dict[str, Any]:
         """Return the parameters as plain data, for files and hashes."""

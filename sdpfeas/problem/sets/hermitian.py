@@ -68,13 +68,8 @@ class HermitianPSD(BlockSet):
     lower = 0.0
 
     def __init__(self, side: int) -> None:
-        if isinstance(side, bool) or not isinstance(side, (int, np.integer)):
-            raise ProblemError(f"{self.kind}: the side must be an integer, got {side!r}")
-        if side < 1:
-            raise ProblemError(f"{self.kind}: the side must be at least 1, got {side}")
-        if side > math.isqrt(LARGEST_SIDE):
-            raise ProblemError(f"{self.kind}: the side must be at most {math.isqrt(LARGEST_SIDE)}")
-        object.__setattr__(self, "n", int(side) ** 2)
+        side = self.checked_size(side, "the side", math.isqrt(LARGEST_SIDE))
+        object.__setattr__(self, "n", side**2)
 
     def __repr__(self) -> str:
         """Format the set with its side."""
