@@ -204,11 +204,9 @@ def csr_from_parts(parts: dict[str, np.ndarray], m: int, width: int) -> Any:
     """Build a CSR array of shape (m, width) from its three arrays; raise ``ProblemError`` if malformed."""
     validate_indices(parts["indices"], parts["indptr"], width, "sparse rows")
     try:
-        csr = sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=(m, width))
-        csr.check_format(full_check=True)
+        return sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=(m, width))
     except ValueError as error:
         raise ProblemError(f"sparse rows are malformed: {error}") from None
-    return csr
 
 
 #: If the product of the smallest factors is above this, no intermediate product underflows. The same holds
