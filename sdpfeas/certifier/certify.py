@@ -20,7 +20,7 @@ import numpy as np
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.documents import VECTOR_CONES, problem_document
 from sdpfeas.certifier.faces import on_face, replay
-from sdpfeas.certifier.numbers import echelon, fractions, text, texts
+from sdpfeas.certifier.numbers import fractions, kernel, text, texts
 from sdpfeas.certifier.standard_form import StandardForm, Vector, apply, functional, positive_part
 from sdpfeas.errors import NotProved
 from sdpfeas.files import writing
@@ -331,18 +331,13 @@ def contradiction(case: Case) -> Evidence:
     equal = [i for i in equal if i < len(case.checked.rows)]
     if not equal or case.problem.lmis or len(equal) * form.size > MOST_ELIMINATED:
         raise NotProved("there are no equality rows, or too many to be eliminated")
-    # A combination of rows that vanishes, from the form [A | b | I].
-    width = form.size + 1 + len(equal)
-    table = []
-    for r, i in enumerate(equal):
-        row = [form.rows[i].get(k, Fraction(0)) for k in range(form.size)]
-        ones = [Fraction(int(r == s)) for s in range(len(equal))]
-        table.append([*row, form.bounds[i][0] or Fraction(0), *ones])
-    for row, pivot in zip(*echelon(table, width), strict=True):
-        if pivot == form.size:
+    table = [[form.rows[i].get(k, Fraction(0)) for i in equal] for k in range(form.size)]
+    for weights in kernel(table, len(equal))[0]:
+        bound = sum((v * (form.bounds[i][0] or 0) for i, v in zip(equal, weights, strict=True)), Fraction(0))
+        if bound:
             y = [Fraction(0)] * len(form.rows)
-            for i, v in zip(equal, row[form.size + 1 :], strict=True):
-                y[i] = v
+            for i, v in zip(equal, weights, strict=True):
+                y[i] = v / bound
             y, proofs, _ = form.infeasible(y)
             return case.evidence("infeasible", dual=case.dual(y, proofs))
     raise NotProved("the equality rows do not contradict each other")

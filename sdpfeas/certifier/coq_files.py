@@ -16,6 +16,7 @@ from typing import Any
 
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.certify import Evidence
+from sdpfeas.certifier.faces import own_indices
 from sdpfeas.certifier.numbers import echelon, primitive, solve
 from sdpfeas.certifier.standard_form import StandardForm, Vector, functional
 
@@ -275,39 +276,25 @@ def on_face(a: Matrix, face: Any, known: Matrix, proof: Any) -> tuple[Squares, M
     """
     if face is None:
         return decomposition(a, proof), []
-    n, k = len(a), len(face)
-    half, products = Fraction(1, 2), sdpcheck.products
-    columns = [[Fraction(v) for v in column] for column in face]
-    rows = echelon(columns, n)[1] if columns else []
-    inverse = [
-        solve([[c[p] for c in columns] for p in rows], [Fraction(int(i == j)) for i in range(k)])
-        for j in range(k)
-    ]
-    u = [[Fraction(0)] * n for _ in range(k)]
-    for j, p in enumerate(rows):
-        for i in range(k):
-            u[i][p] = (inverse[j] or [])[i]
-    m = products(columns, products(columns, a))
+    n, products, half = len(a), sdpcheck.products, Fraction(1, 2)
+    places = zip(own_indices(face), face, strict=True)
+    u = [[Fraction(int(p == i)) / column[p] for i in range(n)] for p, column in places]
+    u_columns = list(zip(*u, strict=True)) if u else [()] * n
+    vu = products(list(zip(*face, strict=True)), u_columns) if u else [[0] * n for _ in range(n)]
     squares = [
-        _square(c, [sdpcheck.dot(v, part) for part in zip(*u, strict=True)])
-        for c, v in decomposition(m, proof)
+        _square(c, [sdpcheck.dot(v, part) for part in u_columns])
+        for c, v in decomposition(products(face, products(face, a)), proof)
     ]
-    vu = [[sum((columns[s][i] * u[s][j] for s in range(k)), Fraction(0)) for j in range(n)] for i in range(n)]
-    c = [[int(i == j) - vu[i][j] for j in range(n)] for i in range(n)]
     rest = [list(row) for row in a]
-    for weight, v in squares:
-        for i in range(n):
-            for j in range(n):
-                rest[i][j] -= weight * v[i] * v[j]
-    mixed = [[vu[i][j] + half * c[i][j] for j in range(n)] for i in range(n)]
-    kk = products(rest, list(zip(*mixed, strict=True)))
+    for c, v in squares:
+        rest = [[r - c * x * y for r, y in zip(row, v, strict=True)] for row, x in zip(rest, v, strict=True)]
+    mixed = [[half * (vu[i][j] + int(i == j)) for i in range(n)] for j in range(n)]
+    k_columns = list(zip(*products(rest, mixed), strict=True))
     # C = B Z, from independent columns of Z.
     at = echelon(known, n)[1] if known else []
-    b = [solve([[z[p] for z in known] for p in at], [row[p] for p in at]) or [] for row in c] if at else []
-    return squares, [
-        [2 * sum((kk[i][j] * b[i][s] for i in range(n)), Fraction(0)) for j in range(n)]
-        for s in range(len(known))
-    ]
+    square = [[z[p] for z in known] for p in at]
+    b = [solve(square, [Fraction(int(i == p)) - vu[i][p] for p in at]) or [] for i in range(n)] if at else []
+    return squares, [[2 * v for v in row] for row in products(list(zip(*b, strict=True)), k_columns)]
 
 
 def independent(vectors: Matrix) -> list[int]:

@@ -99,16 +99,21 @@ def congruence(basis: Sequence[Vector], start: int) -> list[Functional]:
 
 
 def coordinates(basis: Sequence[Vector], listed: Sequence[Fraction]) -> Vector:
-    """Return ``T`` with ``V T V'`` near the listed matrix, and equal to it on the face.
-
-    As the columns are products of normal forms of kernels, each has an index where it alone is not zero.
-    """
-    own = [
-        next(i for i, v in enumerate(column) if v and not any(o[i] for o in basis if o is not column))
-        for column in basis
-    ]
+    """Return ``T`` with ``V T V'`` near the listed matrix, and equal to it on the face."""
+    places = own_indices(basis)
     return [
         listed[max(i, j) * (max(i, j) + 1) // 2 + min(i, j)] / (basis[a][i] * basis[b][j])
-        for a, i in enumerate(own)
-        for b, j in enumerate(own[: a + 1])
+        for a, i in enumerate(places)
+        for b, j in enumerate(places[: a + 1])
+    ]
+
+
+def own_indices(basis: Sequence[Sequence[Fraction]]) -> list[int]:
+    """Return for every column of a face an index at which it alone is not zero.
+
+    The columns are products of normal forms of kernels, so there is one.
+    """
+    return [
+        next(i for i, v in enumerate(column) if v and not any(o[i] for o in basis if o is not column))
+        for column in basis
     ]

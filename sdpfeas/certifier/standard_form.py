@@ -35,6 +35,8 @@ Bounds = tuple[Fraction | None, Fraction | None]
 GUARD_BITS = 20
 #: A matrix is moved inside its cone if its smallest eigenvalue is above minus this share of the largest.
 CLOSE = 1e-6
+#: An inequality is tight at a point if it holds or fails by less than this share of its bound.
+TIGHT = Fraction(1, 2**30)
 #: Width of a box, relative to its bounds, below which its centre replaces a point.
 NARROW = 2.0**-40
 #: Rounds of correction in floating point before the exact one: each gains about 12 digits.
@@ -155,13 +157,20 @@ class StandardForm:
         yield self.completed(x)
         near, depth, kept = self._inside(x)
         defined = {i for b in self.slacks for i in self.slack_rows(b)}
-        equations = [
-            (row, low)
-            for i, (row, (low, high)) in enumerate(zip(self.rows, self.bounds, strict=True))
-            if low is not None and low == high and i not in defined and any(row.values())
-        ]
-        for candidate in corrections(equations, x, near, depth, kept):
-            yield self.completed(candidate)
+        equal, tight = list[tuple[Functional, Fraction]](), list[tuple[Functional, Fraction]]()
+        for i, (row, (low, high)) in enumerate(zip(self.rows, self.bounds, strict=True)):
+            if i in defined or not any(row.values()):
+                continue
+            if low is not None and low == high:
+                equal.append((row, low))
+            else:
+                value = apply(row, x)
+                ends = [v for v in (low, high) if v is not None and abs(value - v) <= TIGHT * abs(v)]
+                tight += [(row, v) for v in ends]
+        # Equations may be written as two inequalities.
+        for equations in (equal, equal + tight) if tight else (equal,):
+            for candidate in corrections(equations, x, near, depth, kept):
+                yield self.completed(candidate)
 
     def _inside(self, x: Vector) -> tuple[Vector, FloatArray, FloatArray]:
         """Move blocks inside their cones; return the point, and how far its and the old entries may move."""
