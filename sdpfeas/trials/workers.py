@@ -1,9 +1,8 @@
 """Run trials in worker processes, with enforced limits of time and memory.
 
-:class:`WorkerSlot` runs one trial at a time and keeps its :class:`Worker` for similar trials.
-:func:`run_once` uses a new process. :func:`run_shared` uses the slots of this process, which isolated solves
-and the cells of a scheduler (Dask, joblib) share. Idle shared workers end after a while, because nothing
-signals the last trial.
+:class:`Worker` runs one trial at a time, :class:`WorkerPool` keeps workers for similar trials.
+:func:`run_once` uses a new process. :func:`run_shared` uses the pool of this process, which isolated solves
+and the cells of studies share. Idle workers end after a while, because nothing signals the last trial.
 
 A worker is a child of a supervisor (:mod:`~sdpfeas.trials.supervisor`), which leaves no process behind.
 Messages from a worker are unpickled without classes, so foreign code in a worker cannot run code here.
@@ -351,117 +350,85 @@ class _Monitor:
             raise _WorkerLost(End.MEMORY, f"killed with {sizes}")
 
 
-#: Seconds after which an idle shared worker ends.
+#: Seconds after which an idle worker of a pool ends.
 IDLE_SECONDS = 20.0
 
 
-class WorkerSlot:
-    """Runs one trial at a time and keeps the worker for trials of the same kind."""
+class WorkerPool:
+    """Runs trials, each in an idle worker of its kind if there is one.
 
-    def __init__(self) -> None:
-        self._worker: Worker | None = None
-        self._serves: tuple[object, ...] = ()
-
-    def serves(self, trial: Trial) -> bool:
-        """Whether the current worker can run this trial."""
-        return self._worker is not None and self._worker.fit and self._serves == _kind(trial)
-
-    def run(self, trial: Trial, stop: threading.Event | None = None) -> Run:
-        """Run a trial; see :meth:`Worker.run`."""
-        # A worker serves one kind of trial, so foreign code cannot affect the trials of others.
-        if self._worker is None or not self.serves(trial):
-            self.close()
-            self._worker = Worker(trial.limits.threads)
-            self._serves = _kind(trial)
-        return self._worker.run(trial, stop)
-
-    def close(self) -> None:
-        """End the worker."""
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker = None
-
-
-def _kind(trial: Trial) -> tuple[object, ...]:
-    return (trial.target, trial.label, trial.limits.threads)
-
-
-class _Shared:
-    """The pool of idle slots of this process."""
+    A worker serves one kind of trial, so foreign code cannot affect the trials of others. A new worker
+    replaces the one that has been idle for longest, and all end after a while.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free: list[tuple[float, WorkerSlot]] = []
+        self._idle: list[tuple[float, tuple[object, ...], Worker]] = []
         self._timer: threading.Timer | None = None
 
-    def take(self, trial: Trial) -> WorkerSlot:
+    def run(self, trial: Trial, stop: threading.Event | None = None) -> Run:
+        """Run a trial; see :meth:`Worker.run`."""
+        kind = (trial.target, trial.label, trial.limits.threads)
         with self._lock:
-            warm = [k for k, (_, slot) in enumerate(self._free) if slot.serves(trial)]
-            return self._free.pop(warm[-1] if warm else 0)[1] if self._free else WorkerSlot()
+            alike = [k for k, (_, other, worker) in enumerate(self._idle) if other == kind and worker.fit]
+            idle = self._idle.pop(alike[-1] if alike else 0)[2] if self._idle else None
+        if idle is not None and not alike:
+            idle.kill()
+        worker = idle if idle is not None and alike else Worker(trial.limits.threads)
+        try:
+            return worker.run(trial, stop)
+        finally:
+            with self._lock:
+                self._idle.append((time.monotonic(), kind, worker))
+                self._schedule(IDLE_SECONDS)
 
-    def give_back(self, slot: WorkerSlot) -> None:
+    def close(self, idle: float = 0.0) -> None:
+        """End the workers that have been idle for so many seconds."""
         with self._lock:
-            self._free.append((time.monotonic(), slot))
-            self._schedule(IDLE_SECONDS)
-
-    def tidy(self) -> None:
-        """End the workers that have been idle for too long."""
-        with self._lock:
-            self._timer = None
-            now = time.monotonic()
-            for since, slot in self._free:
-                if now - since >= IDLE_SECONDS:
-                    slot.close()
-            self._free = [entry for entry in self._free if now - entry[0] < IDLE_SECONDS]
-            if self._free:
-                self._schedule(self._free[0][0] + IDLE_SECONDS - now)
-
-    def _schedule(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = threading.Timer(seconds + 0.1, self.tidy)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def close(self) -> None:
-        with self._lock:
-            for _, slot in self._free:
-                slot.close()
-            self._free.clear()
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+            until = time.monotonic() - idle
+            for since, _, worker in self._idle:
+                if since <= until:
+                    worker.kill()
+            self._idle = [entry for entry in self._idle if entry[0] > until]
+            if self._idle:
+                self._schedule(self._idle[0][0] - until)
+
+    def _schedule(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(seconds + 0.1, self.close, (IDLE_SECONDS,))
+            self._timer.daemon = True
+            self._timer.start()
 
 
-_shared = _Shared()
+_shared = WorkerPool()
 
 
 def run_once(trial: Trial) -> Run:
     """Run a trial in a new process."""
-    slot = WorkerSlot()
+    pool = WorkerPool()
     try:
-        return slot.run(trial)
+        return pool.run(trial)
     finally:
-        slot.close()
+        pool.close()
 
 
 def run_shared(trial: Trial, stop: threading.Event | None = None) -> Run:
     """Run a trial in a shared worker of this process; see :meth:`Worker.run`."""
-    slot = _shared.take(trial)
-    try:
-        return slot.run(trial, stop)
-    finally:
-        _shared.give_back(slot)
+    return _shared.run(trial, stop)
 
 
 def close_shared_workers() -> None:
-    """End the shared workers of this process."""
+    """End the idle shared workers of this process."""
     _shared.close()
 
 
 def _reset_after_fork() -> None:
     """Start with an empty pool in a forked process: the workers belong to its parent."""
     global _shared  # noqa: PLW0603 - its lock may have been held when the copy was made
-    _shared = _Shared()
+    _shared = WorkerPool()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

@@ -34,7 +34,7 @@ from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
-from sdpfeas.trials.workers import WorkerSlot
+from sdpfeas.trials.workers import WorkerPool
 
 #: Databases written by version 0.1.0, as text.
 STORED = Path(__file__).parents[1] / "study" / "stored"
@@ -49,7 +49,7 @@ LIMITED = Settings(time_limit=60.0)
 
 @pytest.fixture(scope="module")
 def slot():
-    made = WorkerSlot()
+    made = WorkerPool()
     yield made
     made.close()
 
@@ -161,7 +161,7 @@ def test_the_cap_is_enforced_from_outside_and_a_new_child_takes_over(slot):
 def test_a_dying_child_is_a_crash_and_a_stop_is_heard(slot):
     slow = Experiment("lmnn", Task("digits"), 0)
     ask(slot, Experiment("lda", IRIS, 0))
-    threading.Timer(1.0, os.kill, (slot._worker._pid, signal.SIGKILL)).start()
+    threading.Timer(1.0, os.kill, (slot._idle[-1][2]._pid, signal.SIGKILL)).start()
     got = ask(slot, slow)
     assert got.end is End.CRASH
     assert "SIGKILL" in got.detail

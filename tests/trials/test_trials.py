@@ -18,7 +18,7 @@ import pytest
 
 from sdpfeas.trials import workers
 from sdpfeas.trials.trial import End, Interrupted, Limits, Trial
-from sdpfeas.trials.workers import LOG_HEAD, LOG_TAIL, Log, WorkerSlot, close_shared_workers, run_shared
+from sdpfeas.trials.workers import LOG_HEAD, LOG_TAIL, Log, WorkerPool, close_shared_workers, run_shared
 
 TESTS = Path(__file__).parents[1]
 
@@ -28,8 +28,8 @@ def trial(name: str, payload: Any = None, **limits: Any) -> Trial:
 
 
 @pytest.fixture(scope="module")
-def slot() -> Iterator[WorkerSlot]:
-    made = WorkerSlot()
+def slot() -> Iterator[WorkerPool]:
+    made = WorkerPool()
     yield made
     made.close()
 
@@ -56,7 +56,7 @@ def eventually(good: Callable[[], bool], seconds: float = 20.0) -> bool:
 # ---------------------------------------------------------------- answers
 
 
-def test_an_answer_comes_back(slot: WorkerSlot) -> None:
+def test_an_answer_comes_back(slot: WorkerPool) -> None:
     big = os.urandom(3_000_000)  # more than fits into a pipe
     run = slot.run(trial("echo", big))
     assert (run.end, run.facts, run.detail) == (End.DONE, {"unit": 0.5}, "")
@@ -64,20 +64,20 @@ def test_an_answer_comes_back(slot: WorkerSlot) -> None:
     assert slot.run(trial("threads")).value == "11"
 
 
-def test_processor_time_of_programs_counts(slot: WorkerSlot) -> None:
+def test_processor_time_of_programs_counts(slot: WorkerPool) -> None:
     """A solver may be a program of its own; what it computes is not free."""
     run = slot.run(trial("let_work", 4_000_000))
     assert run.cpu_time is not None
     assert run.cpu_time > 0.03
 
 
-def test_a_worker_serves_trials_of_a_kind(slot: WorkerSlot) -> None:
+def test_a_worker_serves_trials_of_a_kind(slot: WorkerPool) -> None:
     first = slot.run(trial("whoami")).value
     assert slot.run(trial("whoami")).value == first
     assert slot.run(trial("whoami", threads=2)).value != first
 
 
-def test_what_is_printed_before_the_clock_starts_is_not_in_the_log(slot: WorkerSlot) -> None:
+def test_what_is_printed_before_the_clock_starts_is_not_in_the_log(slot: WorkerPool) -> None:
     assert slot.run(trial("talk", ["one", "two"])).log == "the end\n"
     assert slot.run(trial("talk", [])).log == "the end\n"
 
@@ -85,7 +85,7 @@ def test_what_is_printed_before_the_clock_starts_is_not_in_the_log(slot: WorkerS
 # ---------------------------------------------------------------- limits
 
 
-def test_time_and_memory_are_enforced(slot: WorkerSlot) -> None:
+def test_time_and_memory_are_enforced(slot: WorkerPool) -> None:
     run = slot.run(trial("sleep", 60, time=0.3))
     assert (run.end, run.facts, run.detail) == (End.TIMEOUT, {"unit": 0.5}, "killed after 0.3 s")
     assert 0.3 <= run.wall_time < 5.0
@@ -99,12 +99,12 @@ def test_time_and_memory_are_enforced(slot: WorkerSlot) -> None:
     assert slot.run(trial("echo", 1)).value == 1
 
 
-def test_asking_for_too_much_is_out_of_memory(slot: WorkerSlot) -> None:
+def test_asking_for_too_much_is_out_of_memory(slot: WorkerPool) -> None:
     assert slot.run(trial("refuse", 2**33, memory=2**30)).end is End.MEMORY
     assert slot.run(trial("refuse", 2**20, memory=2**30)).end is End.CRASH
 
 
-def test_a_crash_says_why(slot: WorkerSlot) -> None:
+def test_a_crash_says_why(slot: WorkerPool) -> None:
     run = slot.run(trial("die", 3))
     assert (run.end, run.detail) == (End.CRASH, "the process ended with exit code 3")
     for how in (signal.SIGSEGV, signal.SIGKILL):
@@ -112,7 +112,7 @@ def test_a_crash_says_why(slot: WorkerSlot) -> None:
         assert (run.end, run.detail) == (End.CRASH, f"the process died of {how.name}")
 
 
-def test_an_exception_costs_one_trial(slot: WorkerSlot) -> None:
+def test_an_exception_costs_one_trial(slot: WorkerPool) -> None:
     before = slot.run(trial("fail", "no such luck"))
     assert (before.end, before.detail) == (End.ERROR, "ValueError: no such luck")
     assert "lambda" in slot.run(trial("odd")).detail
@@ -122,7 +122,7 @@ def test_an_exception_costs_one_trial(slot: WorkerSlot) -> None:
     assert slot.run(trial("echo", 1)).value == 1
 
 
-def test_a_stop_is_heard(slot: WorkerSlot) -> None:
+def test_a_stop_is_heard(slot: WorkerPool) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
@@ -135,7 +135,7 @@ def test_a_stop_is_heard(slot: WorkerSlot) -> None:
 @pytest.mark.parametrize(("then", "end"), [("sleep", End.TIMEOUT), ("die", End.CRASH), ("end", End.DONE)])
 def test_no_descendant_outlives_its_worker(tmp_path: Path, then: str, end: End) -> None:
     path = tmp_path / "pids"
-    slot = WorkerSlot()
+    slot = WorkerPool()
     run = slot.run(trial("orphans", (str(path), 3, 0, then), time=3.0))
     assert run.end is end
     pids = [int(word) for word in path.read_text().split()]
@@ -145,7 +145,7 @@ def test_no_descendant_outlives_its_worker(tmp_path: Path, then: str, end: End) 
 
 
 def test_memory_of_orphans_counts(tmp_path: Path) -> None:
-    slot = WorkerSlot()
+    slot = WorkerPool()
     run = slot.run(
         trial("orphans", (str(tmp_path / "pids"), 2, 150_000_000, "sleep"), time=30.0, memory=250_000_000)
     )
@@ -157,10 +157,10 @@ def test_memory_of_orphans_counts(tmp_path: Path) -> None:
 RUNNER = """
 import pickle, sys
 sys.path.insert(0, sys.argv[1])
-from sdpfeas.trials.workers import WorkerSlot
+from sdpfeas.trials.workers import WorkerPool
 from sdpfeas.trials.trial import Limits, Trial
 payload = pickle.dumps((sys.argv[2], 2, 0, "sleep"))
-WorkerSlot().run(Trial("trial_targets:orphans", payload, Limits(time=60)))
+WorkerPool().run(Trial("trial_targets:orphans", payload, Limits(time=60)))
 """
 
 
@@ -184,7 +184,7 @@ def test_no_descendant_outlives_its_runner(tmp_path: Path, how: signal.Signals) 
     assert eventually(lambda: not alive(everybody))
 
 
-def test_a_killed_supervisor_takes_the_worker_along(slot: WorkerSlot) -> None:
+def test_a_killed_supervisor_takes_the_worker_along(slot: WorkerPool) -> None:
     worker = slot.run(trial("whoami")).value
     (supervisor,) = (
         child for child in psutil.Process().children() if worker in [c.pid for c in child.children()]
@@ -201,7 +201,7 @@ def test_the_current_folder_comes_last(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("numpy", "json", "only_here_xyz"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name}')\n")
     monkeypatch.chdir(tmp_path)
-    slot = WorkerSlot()
+    slot = WorkerPool()
     run = slot.run(trial("modules", ["json", "numpy", "sdpfeas"]))
     assert run.end is End.DONE, run.detail
     assert not [path for path in run.value if path.startswith(str(tmp_path))]
