@@ -85,8 +85,8 @@ def board(
         for line in data.headlines():
             say("{}", line)
         say("site: {}", written)
-    for each in data.contradictions:
-        err().print(f"[bold red]CONTRADICTION[/] {escape_terminal(each)}")
+    for problem, why in data.contradictions.items():
+        err().print(f"[bold red]CONTRADICTION[/] {escape_terminal(f'{problem}: {why}')}")
     raise typer.Exit(CONFLICT if data.contradictions else 0)
 
 

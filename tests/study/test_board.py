@@ -444,7 +444,7 @@ def test_every_truth_of_a_board_made_elsewhere() -> None:
     with one, two:
         data = BoardData(one, two)
     assert data.truths
-    assert data.contradictions == []
+    assert not data.contradictions
     wrong = []
     for problem in data.truths:
         place = Path(named) / "site" / "problems" / slug(problem)

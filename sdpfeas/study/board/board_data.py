@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -82,18 +82,6 @@ class Truth:
     checked: bytes | None
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """Two proofs about a problem that cannot both be right."""
-
-    problem: str
-    detail: str
-
-    def __str__(self) -> str:
-        """The problem and the two proofs."""
-        return f"{self.problem}: {self.detail}"
-
-
 class Times(NamedTuple):
     """Mean times of a solver, and the instances they count.
 
@@ -119,7 +107,8 @@ class BoardData:
 
     def __init__(self, study: Store, audits: Store) -> None:
         self.data = StudyData(study, Clock.processor)
-        self.contradictions: list[Contradiction] = []
+        #: Problems with two proofs that cannot both be right, and which.
+        self.contradictions: dict[str, str] = {}
         self.truths: dict[str, Truth] = {}
         #: Problems with a proof of the verifier that no audit confirms, and what the audits say.
         self.unaudited: dict[str, str] = {}
@@ -135,7 +124,7 @@ class BoardData:
 
     def _judge(self, study: Store, audits: Store) -> None:
         answers = {(cell["problem"], cell["solver"]): cell for cell in self.data.cells}
-        findings: dict[str, list[tuple[dict[str, Any], dict[str, Any], bytes | None]]] = {}
+        findings: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = defaultdict(list)
         for found in audits.cells():
             own = answers.get((found["problem"], found["solver"]))
             evidence = None if own is None else study.evidence(own["key"])
@@ -144,44 +133,28 @@ class BoardData:
             # An audit of other evidence, or of another verdict, is about an answer that is gone.
             audited = json.loads(found["info"] or "{}").get("evidence")
             if audited == hashlib.sha256(evidence).hexdigest() and found["claimed"] == own["verdict"]:
-                findings.setdefault(found["problem"], []).append((own, found, audits.evidence(found["key"])))
+                findings[found["problem"]].append((own, found))
         for problem in self.data.problems:
-            self._settle(problem, findings.get(problem, []))
-
-    def _settle(
-        self, problem: str, findings: list[tuple[dict[str, Any], dict[str, Any], bytes | None]]
-    ) -> None:
-        """The truth about a problem, if there is one and no other."""
-        row = [cell for cell in self.data.cells if cell["problem"] == problem and cell["decided"]]
-        for own, found, _ in findings:
-            if found["raw_status"] == "refuted":
-                granted = f"the verifier grants {own['verdict']} to {own['solver']}"
-                detail = f"{granted}, and the auditor proves {found['verdict']}"
-                self.contradictions.append(Contradiction(problem, detail))
-        if len({cell["verdict"] for cell in row}) > 1:
-            granted = ", ".join(f"{cell['solver']} {cell['verdict']} ({cell['proof']})" for cell in row)
-            self.contradictions.append(
-                Contradiction(problem, f"the verifier granted both verdicts: {granted}")
-            )
-        if any(each.problem == problem for each in self.contradictions):
-            return
-        confirmed = [entry for entry in findings if entry[1]["raw_status"] == "confirmed"]
-        if confirmed:
-            own, found, checked = confirmed[0]
-            self.truths[problem] = Truth(
-                own["verdict"],
-                own["proof"],
-                own["solver"],
-                own["key"],
-                own["reason"],
-                found["reason"],
-                checked,
-            )
-        elif row:
-            findings_text = [
-                f"{found['raw_status'] or found['outcome']}: {found['reason']}" for _, found, _ in findings
+            decided = [cell for cell in self.about(problem) if cell["decided"]]
+            clashes = [
+                f"the verifier grants {own['verdict']} to {own['solver']}, and the auditor proves "
+                f"{found['verdict']}"
+                for own, found in findings[problem]
+                if found["raw_status"] == "refuted"
             ]
-            self.unaudited[problem] = "; ".join(findings_text) or "not audited yet"
+            if len({cell["verdict"] for cell in decided}) > 1:
+                granted = ", ".join(f"{c['solver']} {c['verdict']} ({c['proof']})" for c in decided)
+                clashes.append(f"the verifier granted both verdicts: {granted}")
+            confirmed = [pair for pair in findings[problem] if pair[1]["raw_status"] == "confirmed"]
+            if clashes:
+                self.contradictions[problem] = "; ".join(clashes)
+            elif confirmed:
+                own, found = confirmed[0]
+                known = own["verdict"], own["proof"], own["solver"], own["key"], own["reason"]
+                self.truths[problem] = Truth(*known, found["reason"], audits.evidence(found["key"]))
+            elif decided:
+                said = [f"{f['raw_status'] or f['outcome']}: {f['reason']}" for _, f in findings[problem]]
+                self.unaudited[problem] = "; ".join(said) or "not audited yet"
 
     def _standing(self, cell: dict[str, Any]) -> Standing:
         claimed = cell["claimed"]
@@ -359,7 +332,7 @@ class BoardData:
             "solvers": {name: dict(count) for name, count in self.overall.items()},
             "skipped": self.skipped,
             "missing": self.data.missing,
-            "contradictions": [str(each) for each in self.contradictions],
+            "contradictions": [f"{problem}: {why}" for problem, why in self.contradictions.items()],
         }
 
 

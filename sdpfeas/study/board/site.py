@@ -75,7 +75,6 @@ def _solver_page(board: BoardData, solver: str) -> str:
 
 
 def _problem_page(board: BoardData, problem: str, evidence: bool) -> str:
-    contradictions = [str(each) for each in board.contradictions if each.problem == problem]
     why = board.unaudited.get(problem, "no proof was found")
     return _page(
         "problem",
@@ -84,7 +83,7 @@ def _problem_page(board: BoardData, problem: str, evidence: bool) -> str:
         row=next(row for row in board.data.problem_rows if row["label"] == problem),
         set_title=PROBLEM_SETS[set_of(problem)],
         truth=board.truths.get(problem),
-        unknown=" ".join(contradictions) or f"Not known: {why}.",
+        unknown=board.contradictions.get(problem, f"Not known: {why}."),
         evidence=evidence,
         public=set_of(problem) in known_sets(),
         cells=board.about(problem),
