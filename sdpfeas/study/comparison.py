@@ -93,7 +93,7 @@ class Comparison(Plan[ComparisonCell]):
         """The trial that calls the solver."""
         source, settings = cell.solver.found_at, self.settings
         problem = self.build(cell.problem)
-        task = CellTask(source, dict(cell.solver.given), problem, settings.time_limit, settings.tol)
+        task = source, dict(cell.solver.given), problem, settings.time_limit, settings.tol
         return Trial(f"{__name__}:run_cell", pickle.dumps(task), settings.limits, source)
 
     def judge(self, cell: ComparisonCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
@@ -272,16 +272,8 @@ def _cell_key(solver: PlannedSolver, problem: PlannedProblem, seed: int, setting
 # --- in the worker process
 
 
-@dataclass(frozen=True)
-class CellTask:
-    """The payload of a cell: import location and options of the backend, the problem, and limits."""
-
-    source: str
-    options: Mapping[str, Any]
-    problem: FeasibilityProblem | ParametricFamily | ForeignFamily
-    time_limit: float
-    tol: float
-
+#: The payload of a cell: import location and options of the backend, the problem, time limit and tolerance.
+CellTask = tuple[str, dict[str, Any], FeasibilityProblem | ParametricFamily | ForeignFamily, float, float]
 
 #: Backends that have solved the warm-up problems in this process.
 _warm: set[str] = set()
@@ -289,22 +281,33 @@ _warm: set[str] = set()
 
 def run_cell(task: CellTask, start: Callable[..., None]) -> dict[str, Any]:
     """Solve the problem of a cell, or bisect its family; the target of a trial."""
-    backend = find_backend(task.source, task.options)
-    problem = task.problem.load() if isinstance(task.problem, ForeignFamily) else task.problem
-    if task.source not in _warm:
+    source, options, asked, time_limit, tol = task
+    backend = find_backend(source, options)
+    problem = asked.load() if isinstance(asked, ForeignFamily) else asked
+    if source not in _warm:
         start()
-        _warm_up(backend, task.time_limit)
-        _warm.add(task.source)
+        _warm_up(backend, time_limit)
+        _warm.add(source)
         # Exclude the objects loaded so far from garbage collections during the measurement.
         gc.collect()
         gc.freeze()
     start()
     if isinstance(problem, FeasibilityProblem):
-        return _solve(backend, problem, task.time_limit)
+        return _solve(backend, problem, time_limit)
     try:
-        return pack_claim(_bisect(backend, problem, task))
+        solver = Solver(backend.name, type(backend), options)
+        found = bisect(problem, solver, tol=tol, time_limit=time_limit)
+        claim = Claim(
+            point=found.point,
+            certificate=found.certificate,
+            raw_status=f"{found.lower:.9g} <= delta* <= {found.upper:.9g}: {found.reason}",
+            stop=Stop.FINISHED if found.converged else Stop.STALLED,
+            iterations=sum(step.iterations or 0 for step in found.history),
+            info={"solves": found.solves},
+        )
     except Exception as error:  # noqa: BLE001 - as for a single solve
-        return pack_claim(Claim(stop=Stop.ERROR, raw_status=safe_text(error)))
+        claim = Claim(stop=Stop.ERROR, raw_status=safe_text(error))
+    return pack_claim(claim)
 
 
 def _warm_up(backend: FeasibilityBackend, time_limit: float) -> None:
@@ -316,16 +319,3 @@ def _warm_up(backend: FeasibilityBackend, time_limit: float) -> None:
 
 def _solve(backend: FeasibilityBackend, problem: FeasibilityProblem, time_limit: float) -> dict[str, Any]:
     return run_and_pack(backend, problem, Inquiry(problem, deadline=Deadline(time_limit)))
-
-
-def _bisect(backend: FeasibilityBackend, family: ParametricFamily, task: CellTask) -> Claim:
-    solver = Solver(backend.name, type(backend), task.options)
-    found = bisect(family, solver, tol=task.tol, time_limit=task.time_limit)
-    return Claim(
-        point=found.point,
-        certificate=found.certificate,
-        raw_status=f"{found.lower:.9g} <= delta* <= {found.upper:.9g}: {found.reason}",
-        stop=Stop.FINISHED if found.converged else Stop.STALLED,
-        iterations=sum(step.iterations or 0 for step in found.history),
-        info={"solves": found.solves},
-    )

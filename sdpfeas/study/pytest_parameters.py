@@ -80,15 +80,8 @@ class Instance:
         return {**own, "parameters": self.parameters, **sizes}
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """Parameters of the fixtures ``solver`` and ``instance``."""
-
-    solver: tuple[ChosenSolver, ...]
-    instance: tuple[Instance, ...]
-
-
-PARAMETERS = pytest.StashKey[Parameters]()
+#: Values of the fixtures ``solver`` and ``instance``.
+PARAMETERS = pytest.StashKey[dict[str, list[Any]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -102,15 +95,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise the fixtures of this plugin, unless the test suite replaced them."""
-    found = metafunc.config.stash[PARAMETERS]
     labels: dict[str, Callable[[Any], str]] = {
         "solver": lambda chosen: chosen.solver.name,
         "instance": lambda chosen: chosen.label,
     }
-    for name, label in labels.items():
-        values = getattr(found, name)
+    for name, values in metafunc.config.stash[PARAMETERS].items():
         if name in metafunc.fixturenames and values and _is_ours(metafunc, name):
-            metafunc.parametrize(name, values, indirect=True, ids=[label(value) for value in values])
+            metafunc.parametrize(name, values, indirect=True, ids=list(map(labels[name], values)))
 
 
 def _is_ours(metafunc: pytest.Metafunc, name: str) -> bool:
@@ -121,7 +112,7 @@ def _is_ours(metafunc: pytest.Metafunc, name: str) -> bool:
     return own and not any(name in call.params for call in state["_calls"])
 
 
-def _parameters(config: pytest.Config) -> Parameters:
+def _parameters(config: pytest.Config) -> dict[str, list[Any]]:
     file = given_option(config, "sdpfeas_study")
     study = read_study(Path(file)) if file else Study((), (), StudyOptions())
     limits = {
@@ -145,7 +136,7 @@ def _parameters(config: pytest.Config) -> Parameters:
         for seed in range(options.seeds if member.seeded else 1)
     ]
     raise_all(errors)
-    return Parameters(tuple(solvers), tuple(instances))
+    return {"solver": solvers, "instance": instances}
 
 
 def _expanded(specs: Sequence[Spec], what: str, errors: list[str]) -> list[Spec]:

@@ -29,7 +29,7 @@ from sdpfeas.study.report.study_data import StudyData
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run, Trial
 
-__all__ = ["AuditPlan", "AuditQuestion", "audit_in_worker", "audit_rounds"]
+__all__ = ["AuditPlan", "audit_in_worker", "audit_rounds"]
 
 #: Proofs that are audited, the quickest to repeat first.
 PROOFS = ("exact", "rigorous")
@@ -41,23 +41,16 @@ LARGEST_PROOF = 4_000_000
 ATTEMPTS = 2
 
 
-@dataclass(frozen=True)
-class AuditQuestion:
-    """The input of an audit: a problem, the content of a result file, and the verdict that was granted."""
-
-    problem: FeasibilityProblem
-    evidence: bytes
-    verdict: str
-
-
 def audit_in_worker(
-    question: AuditQuestion, start: Callable[..., None]
+    question: tuple[FeasibilityProblem, bytes, str], start: Callable[..., None]
 ) -> tuple[str, str | None, str, bytes | None]:
-    """Audit in a worker process: return the finding, what is proved, the reason, and evidence as JSON.gz."""
+    """Audit in a worker process: return the finding, what is proved, the reason, and evidence as JSON.gz.
+
+    The question is a problem, the content of a result file, and the verdict that was granted.
+    """
     start()
-    found = auditor.audit(
-        question.problem, replace(unpack_result(question.evidence), verdict=question.verdict)
-    )
+    problem, evidence, verdict = question
+    found = auditor.audit(problem, replace(unpack_result(evidence), verdict=verdict))
     text = "" if found.evidence is None else found.evidence.text()
     proof = gzip.compress(text.encode(), mtime=0) if 0 < len(text) <= LARGEST_PROOF else None
     return found.finding.value, found.proved, found.reason, proof
@@ -90,10 +83,8 @@ class AuditPlan(Plan[AuditCell]):
     def trial(self, cell: AuditCell) -> Trial:
         """The trial that audits the evidence of a cell."""
         card = find_problem(self.folder / f"{slug(cell.problem.label)}.toml")
-        problem = next(card.members()).build(cell.seed)
-        question = AuditQuestion(problem, cell.problem.evidence, cell.problem.verdict)  # type: ignore[arg-type]
-        target = f"{__name__}:audit_in_worker"
-        return Trial(target, pickle.dumps(question), self.settings.limits)
+        question = next(card.members()).build(cell.seed), cell.problem.evidence, cell.problem.verdict
+        return Trial(f"{__name__}:audit_in_worker", pickle.dumps(question), self.settings.limits)
 
     def judge(self, cell: AuditCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
         """The record of an audit: the finding as raw status, what is proved as verdict; and the proof."""

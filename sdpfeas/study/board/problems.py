@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from sdpfeas.cards.finder import is_path
 from sdpfeas.errors import OptionError
@@ -47,16 +49,15 @@ CREDIT_LEVELS = {
 #: A feasible level and an infeasible one, relative to the optimum.
 BESIDE = {"below": 0.99, "above": 1.01}
 
+#: Side and rows of the generated problems with a planted answer; the quick board has the smallest.
+SIZES = ((6, 8), (15, 20), (40, 40))
+
 #: Files of the quick board.
 QUICK = re.compile(r"(truss1|infd1|infp1|hinf1)\.dat-s|.*_10_10_1\.mat")
 
 
-@dataclass(frozen=True)
-class BoardProblem:
-    """A problem of the board: its label, ``set/name``, and the text of its card."""
-
-    label: str
-    card: str
+#: A problem of the board: its label, ``set/name``, and the text of its card.
+BoardProblem = tuple[str, str]
 
 
 def set_of(label: str) -> str:
@@ -114,10 +115,10 @@ def plan_board(
         )
     cards = folder / CARDS
     cards.mkdir(parents=True, exist_ok=True)
-    paths = [cards / f"{slug(problem.label)}.toml" for problem in problems]
-    for path, problem in zip(paths, problems, strict=True):
+    paths = [cards / f"{slug(label)}.toml" for label, _ in problems]
+    for path, (_, card) in zip(paths, problems, strict=True):
         with writing(path):
-            path.write_text(problem.card, encoding="utf-8")
+            path.write_text(card, encoding="utf-8")
     study = folder / STUDY
     with writing(study):
         study.write_text(_study_file(list(solvers or SOLVERS), paths, settings), encoding="utf-8")
@@ -125,22 +126,22 @@ def plan_board(
 
 
 def _study_file(solvers: list[str], cards: list[Path], settings: Settings) -> str:
-    """The study file of a board; JSON strings and numbers are valid TOML."""
-    values = {
-        "solvers": [
-            str(Path(name).absolute()) if is_path(name, (".toml", ".py")) else name for name in solvers
-        ],
-        "problems": [f"{CARDS}/{card.name}" for card in cards],
-        "time_limit": settings.time_limit,
-        "memory_limit": str(settings.memory_limit),
-        "rigorous": settings.rigorous,
-        "keep_evidence": True,
-    }
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+    """The study file of a board."""
+    return _toml(
+        solvers=[str(Path(name).absolute()) if is_path(name, (".toml", ".py")) else name for name in solvers],
+        problems=[f"{CARDS}/{card.name}" for card in cards],
+        time_limit=settings.time_limit,
+        memory_limit=str(settings.memory_limit),
+        rigorous=settings.rigorous,
+        keep_evidence=True,
+    )
 
 
-def _card(label: str, *lines: str) -> BoardProblem:
-    return BoardProblem(label, "\n".join([f'name = "{label}"', *lines, ""]))
+def _toml(**values: Any) -> str:
+    """Write keys and values as TOML, tables last; strings, numbers and lists of JSON are valid TOML."""
+    tables = {key: table for key, table in values.items() if isinstance(table, dict)}
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items() if key not in tables]
+    return "".join([*lines, *(f"[{key}]\n{_toml(**table)}" for key, table in tables.items())])
 
 
 def _from_files(
@@ -152,57 +153,41 @@ def _from_files(
         stem = re.sub(r"\.(dat-s|mat)(\.gz)?$", "", name)
         for side in sides:
             label = f"{folder}/{stem}" + (f"-{side}" if len(sides) > 1 else "")
-            lines = [f'file = "{folder}/{name}"', f'side = "{side}"']
+            more: dict[str, Any] = {}
             if folder == "liu-pataki":
                 # Thirds by construction, but some right-hand sides were computed in floating point.
-                lines += ['description = "right-hand sides rounded to thirds"', "bounds_denominator = 3"]
-            yield _card(label, *lines)
+                more = {"description": "right-hand sides rounded to thirds", "bounds_denominator": 3}
+            yield label, _toml(name=label, file=f"{folder}/{name}", side=side, **more)
+
+
+def _beside(prefix: str, level: float, **card: Any) -> Iterator[BoardProblem]:
+    """A problem just below the optimum, and one above."""
+    for where, factor in BESIDE.items():
+        label, about = f"{prefix}-{where}", f"{where} the optimum {level:g}"
+        yield label, _toml(name=label, description=about, delta=factor * level, **card)
 
 
 def _wlda(right: Sequence[tuple[str, str]], quick: bool) -> Iterator[BoardProblem]:
     for dataset, (file, level) in WLDA_LEVELS.items():
-        if quick or ("wlda", file) not in right:
-            continue
-        for where, factor in BESIDE.items():
-            about = f"{where} the optimum {level:g}"
-            yield _card(
-                f"wlda/{dataset}-{where}",
-                f'description = "{about}"',
-                'family = "wlda"',
-                f"delta = {factor * level!r}",
-                "[data]",
-                f'dataset = "{dataset}"',
-            )
+        if not quick and ("wlda", file) in right:
+            yield from _beside(f"wlda/{dataset}", level, family="wlda", data={"dataset": dataset})
 
 
 def _credit(right: Sequence[tuple[str, str]], quick: bool) -> Iterator[BoardProblem]:
     for (groups, r), level in CREDIT_LEVELS.items():
-        if quick or ("fairpca", "credit.npz") not in right:
-            continue
-        for where, factor in BESIDE.items():
-            yield _card(
-                f"fairpca/{groups}-d{r}-{where}",
-                f'description = "{where} the optimum {level:g}"',
-                'family = "credit"',
-                f"delta = {factor * level!r}",
-                "[options]",
-                f'groups = "{groups}"',
-                f"r = {r}",
-            )
+        if not quick and ("fairpca", "credit.npz") in right:
+            options = {"groups": groups, "r": r}
+            yield from _beside(f"fairpca/{groups}-d{r}", level, family="credit", options=options)
 
 
 def _generated(quick: bool) -> Iterator[BoardProblem]:
-    for n, rows in ((6, 8),) if quick else ((6, 8), (15, 20), (40, 40)):
-        for seed in range(1 if quick else 2):
-            for feasible in (True, False):
-                truth = "feasible" if feasible else "infeasible"
-                options = [f"n = {n}", f"rows = {rows}", f"feasible = {str(feasible).lower()}"]
-                label = f"generated/mixed-n{n}-{truth}-{seed}"
-                yield _card(label, 'family = "planted"', "[options]", *options, f"seed = {seed}")
-    for truth in ("weak", "face", "strong"):
-        for disguised in (False,) if quick else (False, True):
-            for seed in range(1 if quick else 2):
-                name = f"faces-{truth}{'-disguised' * disguised}-{seed}"
-                options = [f'truth = "{truth}"', "length = 2", "n = 8", "rows = 8"]
-                options += [f"disguised = {str(disguised).lower()}", f"seed = {seed}"]
-                yield _card(f"generated/{name}", 'family = "planted-faces"', "[options]", *options)
+    seeds = range(1 if quick else 2)
+    for (n, rows), seed, feasible in product(SIZES[:1] if quick else SIZES, seeds, (True, False)):
+        label = f"generated/mixed-n{n}-{'feasible' if feasible else 'infeasible'}-{seed}"
+        options = {"n": n, "rows": rows, "feasible": feasible, "seed": seed}
+        yield label, _toml(name=label, family="planted", options=options)
+    disguises = (False,) if quick else (False, True)
+    for truth, disguised, seed in product(("weak", "face", "strong"), disguises, seeds):
+        label = f"generated/faces-{truth}{'-disguised' * disguised}-{seed}"
+        options = {"truth": truth, "length": 2, "n": 8, "rows": 8, "disguised": disguised, "seed": seed}
+        yield label, _toml(name=label, family="planted-faces", options=options)
