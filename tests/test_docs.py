@@ -150,7 +150,7 @@ def test_code_that_must_be_correct_exists() -> None:
 
 def test_modules_that_prove_are_on_the_list() -> None:
     """Importers of the proofs of the verifier are listed as code that must be correct."""
-    proofs = {"prove_point", "prove_certificate", "prove_lmi_certificate", "exact_point", "exact_certificate"}
+    proofs = {"prove_point", "prove_certificate", "exact_point", "exact_certificate"}
     proofs |= {"contradiction", "exact_vertex", "check_chain", "judge", "expose_face"}
     proofs |= {"rational_evidence", "rational_lower_bound", "rational_upper_bound"}
     listed = {module for module, _ in trusted()}

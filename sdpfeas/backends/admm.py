@@ -35,7 +35,8 @@ from sdpfeas.numerics.linalg import FloatArray, cholesky, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.equality_correction import CorrectionSystem, FreeColumns, Movable, correct_point
+from sdpfeas.verifier.equality_correction import CorrectionSystem, Movable, correct_point
+from sdpfeas.verifier.multipliers import Multipliers
 
 #: Each margin is this share of the previous one.
 MARGIN_SHARE = 1e-2
@@ -597,8 +598,7 @@ def admissible_certificate(problem: FeasibilityProblem, y: FloatArray) -> FloatA
     if not 0.0 < largest < np.inf:
         return None
     y = with_signs(y / largest)
-    if any(block.free and not rows.empty for _, block, rows in problem.blocks()):
-        y = with_signs(FreeColumns(problem, y).correct())
+    y = with_signs(next(Multipliers(problem, y).corrected(), y))
     return y if y.any() else None
 
 

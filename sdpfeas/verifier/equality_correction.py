@@ -4,8 +4,8 @@ docs/mathematics.md).
 Let a point miss its equality rows by ``r = b - A(X)``. If the rows are linearly independent on the blocks
 that may move, the least-norm correction ``A* (A A*)^-1 r`` makes them hold, and the corrected point stays in
 its sets if the correction is shorter than the distance to their boundary. :class:`CorrectionSystem` bounds
-the length of the correction in units of that distance. :class:`FreeColumns` applies the same argument to a
-certificate, which must satisfy ``(A*y)_b = 0`` on every Free block.
+the length of the correction in units of that distance. :mod:`sdpfeas.verifier.multipliers` applies the same
+argument to certificates.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.errors import LimitError
-from sdpfeas.numerics.limits import WRITE_FLOPS, guard
+from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     TINY,
-    UNIT,
     inflate,
     norm_upper,
     product_up,
@@ -33,10 +31,9 @@ from sdpfeas.numerics.rounding import (
     sqrt_upper,
     sum_up,
 )
-from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
-from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows import Dense, Rows, Sparse
-from sdpfeas.problem.rows.base import EMPTY, dense_array
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.rows import Rows, Sparse
+from sdpfeas.problem.rows.base import EMPTY
 from sdpfeas.verifier.gram import (
     BOUND_SHARE,
     DENSE_ROWS_LIMIT,
@@ -45,7 +42,7 @@ from sdpfeas.verifier.gram import (
     ScaledGram,
     SparseGram,
 )
-from sdpfeas.verifier.point_metric import MET_RADII, EntrywiseBlock, Orthonormalisation, only_stored
+from sdpfeas.verifier.point_metric import only_stored
 
 #: Number of equality rows above which a sparse Gram matrix is preferred. Dense cost grows with its cube.
 MAX_DENSE_ROWS = 3000
@@ -167,53 +164,68 @@ class CorrectionSystem:
         self._traced = [part for part in parts if part.trace is not None]
 
     @cached_property
+    def _exponents(self) -> np.ndarray:
+        """Exponents of the weighted equality rows, then of the traces."""
+        traces = [part.share.reach for part in self._traced]
+        rows = [part.share.exponents for part in self.parts]
+        return np.concatenate([np.max(rows, axis=0), traces]).astype(np.int64)
+
+    def _scales(self) -> list[FloatArray]:
+        """Powers of two, at most one, that scale the rows of every part to the common exponents."""
+        # Underflow is negligible next to the larger share of another block.
+        head = self._exponents[: self.m]
+        return [np.ldexp(1.0, part.share.exponents - head) for part in self.parts]
+
+    @cached_property
+    def _sizes(self) -> FloatArray:
+        """Upper bounds of the norms of the weighted equality rows."""
+        pieces = zip(self.parts, self._scales(), strict=True)
+        return sum_up(np.zeros(self.m), *(product_up(part.share.sizes, scale) for part, scale in pieces))
+
+    def out_of_reach(self, residual: FloatArray) -> bool:
+        """Whether a correction is expensive to bound, and at least one unit long.
+
+        By Cauchy-Schwarz it is no shorter than a residual over the norm of its row.
+        """
+        if self.m < SPARSE_PRODUCT_ROWS:
+            return False
+        return bool(np.any(np.ldexp(residual, -self._exponents[: self.m]) > self._sizes))
+
+    @cached_property
     def _gram(self) -> Gram:
         """Gram matrix of the weighted equality rows."""
-        size = self.m + len(self._traced)
-        exponents = np.full(size, EMPTY)
-        trace = self.m
-        for part in self.parts:
-            np.maximum(exponents[: self.m], part.share.exponents, out=exponents[: self.m])
-            if part.trace is not None:
-                exponents[trace] = part.share.reach
-                trace += 1
+        size, exponents = self.m + len(self._traced), self._exponents
         if _sparse_product([part.rows for part in self.parts], size):
-            sparse = self._sparse_gram(exponents)
+            sparse = self._sparse_gram()
             if sparse.products < MAX_GRAM_PRODUCTS or size > DENSE_ROWS_LIMIT:
                 return sparse.factorable()
         flops = float(size) ** 3 + sum(part.rows.gram_flops for part in self.parts)
         guard("the Gram matrix of the equality rows", flops, memory=32.0 * float(size) ** 2)
-        gram, sizes, depth = np.zeros((size, size)), np.zeros(size), 0
-        head, trace = slice(0, self.m), self.m
-        for part in self.parts:
-            share = part.share
-            depth = max(depth, share.depth)
-            # At most one. Underflow is negligible next to the larger share of another block.
-            scale = np.ldexp(1.0, share.exponents - exponents[head])
-            share.add_gram(gram[head, head], scale)
-            sizes[head] = sum_up(sizes[head], product_up(share.sizes, scale))
+        gram, sizes, head, trace = np.zeros((size, size)), np.zeros(size), slice(0, self.m), self.m
+        sizes[head] = self._sizes
+        for part, scale in zip(self.parts, self._scales(), strict=True):
+            part.share.add_gram(gram[head, head], scale)
             if part.trace is not None:
-                along, length = share.along_identity()
+                along, length = part.share.along_identity()
                 gram[head, trace] = gram[trace, head] = along * scale
                 gram[trace, trace] = length
                 sizes[trace] = sqrt_upper(float(inflate(length, 2)))
                 trace += 1
+        depth = max(part.share.depth for part in self.parts)
         return ScaledGram.of(gram, sizes, exponents, depth + len(self.parts) + 8)
 
-    def _sparse_gram(self, exponents: np.ndarray) -> SparseGram:
-        head, trace, blocks = slice(0, self.m), self.m, []
-        for part in self.parts:
-            scale = np.ldexp(1.0, part.share.exponents - exponents[head])
+    def _sparse_gram(self) -> SparseGram:
+        trace, blocks = 0, []
+        for part, scale in zip(self.parts, self._scales(), strict=True):
             own = part.share.vectors(scale)
             below = sp.csr_array((len(self._traced), own.shape[1]))
             if part.trace is not None:
                 places = np.arange(part.rows.n) * (part.rows.n + 1)
                 along = np.full(places.size, float(part.share.weight))
-                at = (along, (np.full(places.size, trace - self.m), places))
-                below = sp.csr_array(at, shape=below.shape)
+                below = sp.csr_array((along, (np.full(places.size, trace), places)), shape=below.shape)
                 trace += 1
             blocks.append(sp.vstack([own, below], format="csr"))
-        return SparseGram(sp.hstack(blocks, format="csr"), exponents)
+        return SparseGram(sp.hstack(blocks, format="csr"), self._exponents)
 
     def correction_upper(self, residual: FloatArray) -> float:
         """Bound the least-norm correction, in units of the weights, for residuals of absolute value up to
@@ -298,7 +310,7 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
         weight = block.interior_radius(x, BOUND_SHARE)
         if weight is not None:
             movable.append(Movable(b, rows, weight, block.trace, block.trace_missed(x)))
-    if index.size <= MAX_DENSE_ROWS or (movable and _sparse_enough(movable, index.size)):
+    if affordable(movable, index.size):
         yield CorrectionSystem(movable, index.size)
         depths = [part.weight for part in movable if isinstance(part.weight, float)]
         if len(movable) > 1 and depths:
@@ -314,179 +326,8 @@ def _sparse_product(rows: list[Rows], size: int) -> bool:
     return size > DENSE_ROWS_LIMIT or (size >= SPARSE_PRODUCT_ROWS and sparse)
 
 
-def _sparse_enough(parts: list[Movable], m: int) -> bool:
-    """Whether the rows are stored explicitly, or few enough for a dense Gram matrix."""
-    return m <= DENSE_ROWS_LIMIT or all(only_stored(part.rows) for part in parts)
-
-
-#: A correction of multipliers longer than this, in units of their weights, proves nothing.
-OUT_OF_REACH = 0.5
-
-#: A correction of multipliers shorter than this, in units of their weights, needs no sharper bound.
-SHORT_CORRECTION = 1e-9
-
-
-def enclose_slack(rows: Rows, y: FloatArray, terms: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return ``terms + A*y`` on one block, with a proven radius for every entry."""
-    if rows.empty and terms is not None:
-        return terms, np.zeros(terms.shape)
-    value, error = rows.enclose_adjoint(y)
-    if terms is None or not terms.any():
-        return value, error
-    total = value + terms
-    rounded = (value != 0.0) & (terms != 0.0)
-    return total, sum_up(error, np.where(rounded, product_up(2.0 * UNIT, np.abs(total)), 0.0))
-
-
-class FreeColumns:
-    """The columns of all Free blocks, on which ``A*y``, or ``terms + A*y``, must vanish exactly.
-
-    The correction of a multiplier is weighted by how far it may move: one with a restricted sign by its own
-    size, so that a correction shorter than one keeps the sign; all others by the largest size.
-    """
-
-    def __init__(self, problem: FeasibilityProblem, y: FloatArray, terms: Point | None = None) -> None:
-        self._problem = problem
-        self._y = y
-        used = [
-            (rows, None if terms is None else terms[b])
-            for b, block, rows in problem.blocks()
-            if block.free and not (rows.empty and (terms is None or not terms[b].any()))
-        ]
-        self._parts, self._terms = [rows for rows, _ in used], [c for _, c in used]
-        enclosed = [enclose_slack(rows, y, c) for rows, c in used]
-        #: Upper bounds of |A*y| on the free entries.
-        self.residual = np.concatenate([inflate(np.abs(g) + e, 4) for g, e in enclosed] or [np.zeros(0)])
-        #: Whether these vanish up to a few times the rounding error.
-        self.met = all(bool(np.all(np.abs(g) <= MET_RADII * e)) for g, e in enclosed)
-
-    def _value(self, k: int, y: FloatArray) -> FloatArray:
-        value, c = self._parts[k].adjoint(y), self._terms[k]
-        return value if c is None else np.asarray(value + c)
-
-    @cached_property
-    def weight(self) -> FloatArray:
-        """How far each multiplier may move."""
-        problem, size = self._problem, np.abs(self._y)
-        signed = np.isinf(problem.lower) | np.isinf(problem.upper)
-        unit = power_of_two(problem.norms)
-        return np.where(signed, size, float(np.max(size / unit, initial=0.0)) * unit)
-
-    @property
-    def exact(self) -> bool:
-        """Whether ``A*y`` vanishes exactly as given."""
-        return not self.residual.any()
-
-    @cached_property
-    def _units(self) -> tuple[list[Rows], list[FloatArray], int]:
-        """The scaled rows of the Free blocks, a factor of at most one per row, and their common exponent."""
-        both = [rows.units() for rows in self._parts]
-        mantissa, power = np.frexp(self.weight)
-        powers = [np.where(self.weight == 0.0, EMPTY, own + power) for _, own in both]
-        largest = max(int(np.max(p)) for p in powers)
-        return [rows for rows, _ in both], [np.ldexp(mantissa, p - largest) for p in powers], largest
-
-    def _weighted(self, magnitude: bool = False) -> Any:
-        """Return the weighted columns of all Free blocks side by side."""
-        rows, scales, _ = self._units
-        blocks = [part.columns(magnitude) for part in rows]
-        if all(sp.issparse(block) for block in blocks):
-            parts = [sp.diags_array(s) @ block for s, block in zip(scales, blocks, strict=True)]
-            return sp.hstack(parts, format="csr")
-        return np.hstack([s[:, None] * dense_array(block) for s, block in zip(scales, blocks, strict=True)])
-
-    @cached_property
-    def _columns(self) -> Any:
-        return self._weighted()
-
-    @cached_property
-    def _gram(self) -> Gram:
-        """Gram matrix of the weighted columns."""
-        if sp.issparse(self._columns) and _sparse_product(self._parts, self._columns.shape[1]):
-            sparse = SparseGram(self._columns.T, np.full(self._columns.shape[1], self._units[2]))
-            if sparse.products < MAX_GRAM_PRODUCTS or self._columns.shape[1] > DENSE_ROWS_LIMIT:
-                return sparse.factorable()
-        count = float(self._columns.shape[1])
-        # Sparse columns seldom overlap: the cost is that of the resulting matrix.
-        flops = float(self._columns.size) * (300.0 if sp.issparse(self._columns) else 2.0 * count)
-        guard("the Gram matrix of the free columns", flops, memory=64.0 * count**2)
-        rows, _, largest = self._units
-        sizes = self._weighted(magnitude=True)
-        depth = self._problem.m + 8 + max(part.gram_depth for part in rows)
-        overlap = inflate(dense_array(sizes.T @ sizes), depth)
-        norms = np.sqrt(inflate(np.diagonal(overlap), 4))
-        exponents = np.full(norms.size, largest)
-        return ScaledGram.of(dense_array(self._columns.T @ self._columns), norms, exponents, depth, overlap)
-
-    @cached_property
-    def _orthonormal(self) -> Orthonormalisation | None:
-        """The weighted columns with a verified orthonormalisation; None if they are not stored explicitly or
-        too large.
-        """
-        blocks = [rows.columns() for rows in self._parts if only_stored(rows)]
-        count = sum(block.shape[1] for block in blocks)
-        if len(blocks) < len(self._parts) or count > min(self._problem.m, MAX_DENSE_ROWS):
-            return None
-        try:
-            cells = float(count) * self._problem.m
-            # Scaling and bounding them takes most of the time: 80 to 105 ns per number, at side 500.
-            guard("columns written out", 120.0 * WRITE_FLOPS * cells, memory=48.0 * cells)
-            columns = Dense(np.hstack([dense_array(block) for block in blocks]).T)
-            return Orthonormalisation(EntrywiseBlock(0, columns, self.weight).transformed(columns))
-        except LimitError:
-            return None
-
-    @cached_property
-    def out_of_reach(self) -> bool:
-        """Whether a correction is expensive to bound, and at least ``OUT_OF_REACH`` units long.
-
-        By Cauchy-Schwarz it is no shorter than ``|A*y|_j`` over the norm of column ``j``.
-        """
-        if self._columns.shape[1] < SPARSE_PRODUCT_ROWS:
-            return False
-        squares = np.asarray((self._columns * self._columns).sum(axis=0)).ravel()
-        missed = np.ldexp(self.residual, -self._units[2])
-        return bool(np.any(missed > OUT_OF_REACH * np.sqrt(squares)))
-
-    def correction_upper(self) -> float:
-        """Bound the least-norm correction, in units of ``weight``, that makes ``A*y`` vanish exactly."""
-        if self.exact:
-            return 0.0
-        if self.out_of_reach or self._columns.shape[1] > np.count_nonzero(self.weight):
-            return math.inf  # too long, or the columns are dependent
-        bound = self._gram.shortest_upper(self.residual)
-        if bound > SHORT_CORRECTION and self._orthonormal is not None:
-            bound = min(bound, self._orthonormal.shortest_upper(self.residual))
-        return bound
-
-    def correct(self) -> FloatArray:
-        """Return corrected multipliers for which ``A*y`` vanishes up to rounding."""
-        y = np.array(self._y)
-        if not self._gram.usable:
-            return y
-        # The condition of the Gram matrix is the square of that of its columns, which may be regular.
-        fine = None if self._gram.smallest_lower > 0.0 else self._orthonormal
-        for _ in range(2):
-            g = np.concatenate([self._value(k, y) for k in range(len(self._parts))])
-            if fine is not None and fine.usable:
-                y = y - self.weight * fine.shortest(g)
-            else:
-                y = y - self.weight * np.ldexp(self._columns @ self._gram.combination(g), self._units[2])
-        return y
-
-    def bound_norm(self) -> float:
-        """Bound the change of ``beta(y)`` under a unit correction."""
-        return norm_upper(product_up(self.weight, largest_bound(self._problem)))
-
-    def row_norm(self, b: int) -> float:
-        """Bound the change of ``A*y`` on block ``b`` under a unit correction."""
-        return norm_upper(product_up(self.weight, self._problem.upper_norms[b]))
-
-    def moves(self, b: int) -> np.ndarray:
-        """Mask of the entries of ``A*y`` on block ``b`` that a correction may change.
-
-        The others are provably unchanged: they occur only in rows whose multiplier is fixed.
-        """
-        rows = self._problem.rows[b]
-        # Not ``> 0``: NaN must count as a change.
-        return rows.magnitude_adjoint_upper(self.weight) != 0.0
+def affordable(parts: list[Movable], m: int) -> bool:
+    """Whether the rows are few enough for a dense Gram matrix, or stored explicitly for a sparse one."""
+    return m <= MAX_DENSE_ROWS or bool(
+        parts and (m <= DENSE_ROWS_LIMIT or all(only_stored(part.rows) for part in parts))
+    )

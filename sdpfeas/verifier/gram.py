@@ -46,7 +46,6 @@ from sdpfeas.numerics.rounding import (
     quotient_up,
     shift_up,
     sum_up,
-    symmetric_norm_upper,
 )
 from sdpfeas.problem.rows.base import longest_row, stored_rows
 
@@ -114,20 +113,12 @@ class ScaledGram(Gram):
         return np.asarray(self.matrix.toarray() if sp.issparse(self.matrix) else self.matrix)
 
     @classmethod
-    def of(
-        cls,
-        gram: FloatArray,
-        sizes: FloatArray,
-        exponents: np.ndarray,
-        depth: int,
-        overlap: FloatArray | None = None,
-    ) -> ScaledGram:
+    def of(cls, gram: FloatArray, sizes: FloatArray, exponents: np.ndarray, depth: int) -> ScaledGram:
         """Scale a computed Gram matrix, and bound its error.
 
         ``gram`` holds the inner products of the vectors. ``sizes`` are upper bounds of their norms with
         absolute values of all terms, ``exponents`` the powers of two they are still to be multiplied by,
-        ``depth`` the number of roundings per entry. ``overlap``, if given, holds the inner products of the
-        absolute values, which gives a smaller error bound.
+        ``depth`` the number of roundings per entry.
         """
         diagonal = np.diagonal(gram)
         power = np.minimum(-np.frexp(np.sqrt(np.maximum(diagonal, 0.0)))[1], MAX_SCALING_EXPONENT)
@@ -135,8 +126,6 @@ class ScaledGram(Gram):
         squares = inflate(np.square(product_up(sizes, scale)), 2)
         matrix = symmetrize(gram * scale[:, None] * scale)
         size = float(inflate(squares.sum(), squares.size))
-        if overlap is not None:
-            size = min(size, symmetric_norm_upper(inflate(overlap * scale[:, None] * scale, depth)))
         lost = product_up(UNDERFLOW, np.square(inflate(scale.sum(), scale.size)))
         error = float(sum_up(product_up(gamma(depth + 4), size), lost))
         return cls(matrix, power - exponents, error)

@@ -30,15 +30,12 @@ from sdpfeas.numerics.rounding import TINY, UNIT, gamma
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.redundant_rows import screen
-from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows import Dense, NoRows, Rows
-from sdpfeas.problem.rows.base import dense_array
-from sdpfeas.problem.sets import BlockSet, Free
-from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
+from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 
-#: Rows or columns that differ from a combination of others by at most this share of the terms are redundant.
+#: Rows that differ from a combination of others by at most this share of the terms are redundant.
 REDUNDANT_SHARE = 1e-13
 
 
@@ -88,38 +85,6 @@ def _follows(
             return True
         weights[kept] -= step
     return False
-
-
-def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem | None:
-    """Drop columns of Free blocks that are combinations of others up to rounding; None if there are none."""
-    own_rows = [(b, rows) for b, block, rows in problem.blocks() if block.free and not rows.empty]
-    count = sum(problem.sets[b].n for b, _ in own_rows)
-    if not 0 < problem.m * count <= MAX_DENSE_ROWS**2:
-        return None
-    guard("the search for redundant columns", 2.0 * problem.m * count**2)
-    free = [(b, dense_array(rows.columns())) for b, rows in own_rows]
-    columns = np.hstack([part for _, part in free]) * power_of_two(problem.norms)[:, None]
-    columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
-    if not np.isfinite(columns).all():
-        return None
-    _, triangle, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
-    diagonal = np.abs(np.diagonal(triangle))
-    rank = int(np.sum(diagonal > REDUNDANT_SHARE * max(float(np.max(diagonal, initial=0.0)), TINY)))
-    kept, rest = np.sort(pivots[:rank]), pivots[rank:]
-    keep = np.ones(columns.shape[1], dtype=bool)
-    for k in rest:
-        share = np.linalg.lstsq(columns[:, kept], columns[:, k], rcond=None)[0] if rank else np.zeros(0)
-        apart = float(np.max(np.abs(columns[:, k] - columns[:, kept] @ share), initial=0.0))
-        keep[k] = not apart <= REDUNDANT_SHARE * (1.0 + float(np.sum(np.abs(share))))
-    if keep.all():
-        return None
-    sets, rows_out, start = list(problem.sets), list(problem.rows), 0
-    for b, part in free:
-        own = np.flatnonzero(keep[start : start + part.shape[1]])
-        start += part.shape[1]
-        sets[b] = Free(max(own.size, 1))
-        rows_out[b] = Dense(part[:, own]) if own.size else NoRows(problem.m, 1, matrix=False)
-    return FeasibilityProblem(sets, rows_out, problem.lower, problem.upper)
 
 
 def check_point(
@@ -327,16 +292,7 @@ def check_certificate(
         name = problem.row_name(int(np.argmax(wrong)))
         return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
     if _has_unbounded_psd(problem):
-        outcome = prove_certificate(problem, y, tolerances) if proof is None else proof
-        if not outcome.proven and all(
-            _excess(block, rows, y) <= tolerances.rounding
-            for _, block, rows in problem.blocks()
-            if block.free and not rows.empty
-        ):
-            reduced = without_redundant_columns(problem)
-            if reduced is not None:
-                outcome = prove_certificate(reduced, y, tolerances)
-        return outcome
+        return prove_certificate(problem, y, tolerances) if proof is None else proof
     terms = problem.beta_terms(y)
     gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), terms.size * TINY
     most = tolerances.residual * _decisive_size(problem, y, terms)

@@ -26,13 +26,12 @@ from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import (
     MAX_DENSE_ROWS,
     CorrectionSystem,
-    FreeColumns,
     Movable,
     correct_point,
 )
+from sdpfeas.verifier.multipliers import Multipliers
 from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.point_metric import metric_system, only_stored
-from sdpfeas.verifier.rigorous import LmiMultipliers
 
 #: Weights of the interior point in convex combinations with the given point.
 INTERIOR_WEIGHTS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 0.5, 1.0)
@@ -334,14 +333,19 @@ def repaired_certificates(
             return
         y = np.where(wrong > 0.0, 0.0, y)
         done += ("set multipliers of the wrong sign to zero",)
-    free = FreeColumns(problem, y)
-    if not free.exact:
-        if free.out_of_reach:
-            return
-        y = free.correct()
-        if not np.isfinite(y).all() or sign_violation(problem, y).any():
-            return
+    if Multipliers(problem, y).residual.any():
         done += ("made A*y vanish on the free blocks",)
+        for moved in Multipliers(problem, y).corrected():
+            if not sign_violation(problem, moved).any():
+                yield from _negative_enough(problem, moved, done)
+    else:
+        yield from _negative_enough(problem, y, done)
+
+
+def _negative_enough(
+    problem: FeasibilityProblem, y: FloatArray, done: tuple[str, ...]
+) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
+    """Yield multipliers changed so that ``A*y`` is provably non-positive on the cones."""
     trimmed = _trim_nonneg(problem, y)
     if trimmed is not None:
         y = trimmed
@@ -481,11 +485,10 @@ def repaired_multipliers(
     if not np.isfinite(y).all() or not y.any():
         return
     y = y / float(np.max(np.abs(y)))
-    given = None if sign_violation(problem, y).any() else LmiMultipliers(problem, y)
-    for metric in (False, True):
-        moved = None if given is None else given.corrected(metric=metric)
-        if moved is not None and np.isfinite(moved).all() and not sign_violation(problem, moved).any():
-            yield moved, ("made A*y vanish on the free blocks",)
+    if not sign_violation(problem, y).any():
+        for moved in Multipliers(problem, y).corrected():
+            if not sign_violation(problem, moved).any():
+                yield moved, ("made A*y vanish on the free blocks",)
     slacks = problem.slack_form
     if slacks.problem.m <= MAX_DENSE_ROWS:
         for z, changes in repaired_certificates(slacks.problem, slacks.start_multipliers(y), tolerances):

@@ -22,10 +22,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray
@@ -41,29 +39,21 @@ from sdpfeas.numerics.rounding import (
     sum_up,
     two_product,
 )
-from sdpfeas.problem.lmi import LMI, mirrored
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
-from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
-from sdpfeas.problem.rows.base import dense_array, stored_rows
+from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import (
-    MAX_DENSE_ROWS,
     CorrectionSystem,
-    FreeColumns,
-    Movable,
     correct_point,
     correction_systems,
-    enclose_slack,
 )
-from sdpfeas.verifier.gram import BOUND_SHARE
+from sdpfeas.verifier.multipliers import Multipliers
 from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
 from sdpfeas.verifier.point_metric import (
     MET_RADII,
     CongruenceBlock,
-    EntrywiseBlock,
     MetricSystem,
-    metric_block,
     metric_system,
     only_stored,
 )
@@ -117,11 +107,12 @@ def prove_value(
         return None
     slip = float(sum_up(0.0, *(moved.slope(b, c) for b, c in enumerate(terms))))
     if guide is not None and np.isfinite(guide).all() and moved.residual is not None:
-        y = np.where(problem.equality, guide, 0.0)
-        products = product_up(np.abs(y[problem.equality]), moved.residual)
+        y = np.zeros(problem.multiplier_count)
+        y[: problem.m] = np.where(problem.equality, guide[: problem.m], 0.0)
+        products = product_up(np.abs(y[: problem.m][problem.equality]), moved.residual)
         parts = [float(inflate(np.sum(products), products.size))]
-        for b, (rows, c) in enumerate(zip(problem.rows, terms, strict=True)):
-            parts.append(moved.slope(b, *enclose_slack(rows, y, c)))
+        dual = Multipliers(problem, y, terms)
+        parts += [moved.slope(b, *dual.enclose(b)) for b in range(len(terms))]
         slip = min(slip, float(sum_up(0.0, *parts)))
     value = math.nextafter(inner_product_lower(terms, point) - slip, -math.inf)
     return value if math.isfinite(value) else None
@@ -386,9 +377,7 @@ def prove_certificate(
 ) -> Outcome:
     """Prove by Farkas' lemma that ``y``, or an exact certificate near it, rules out every point.
 
-    On a Free block ``A*y`` must vanish exactly. There the least-norm correction of ``y`` is bounded as in
-    Theorem 5 (``shift``, in units of how far each multiplier may move without changing sign), and its effect
-    on both sides is charged. ``y`` holds one multiplier per row, then those of the LMIs.
+    ``y`` holds one multiplier per row, then those of the LMIs.
     """
     if not np.isfinite(y).all():
         return refuse("the certificate holds NaN or infinity")
@@ -400,18 +389,17 @@ def prove_certificate(
     if np.any(wrong > 0.0):
         name = problem.row_name(int(np.argmax(wrong)))
         return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
-    if problem.lmis:
-        return prove_lmi_certificate(problem, y, tolerances)
     sides = _certificate_sides(problem, y, tolerances)
     if isinstance(sides, Outcome):
         return sides
-    beta, support, scale, shift = sides
+    beta, support, scale, local = sides
     gap = float(difference_down(beta, support))
     if not gap > 0.0:
         return refuse(f"the two sides of the certificate do not provably differ (gap {gap:.3g})")
-    near = "the multipliers" if shift == 0.0 else "exact multipliers next to the given ones"
+    near = "the multipliers" if local == 0.0 else "exact multipliers next to the given ones"
+    what = "rows and LMIs" if problem.lmis else "the rows"
     margin = min(gap / scale, 1.0) if scale > 0.0 else 1.0
-    return Outcome(True, margin, f"{near} rule out every point: the rows contradict each other")
+    return Outcome(True, margin, f"{near} rule out every point: {what} contradict each other")
 
 
 def _scaled(y: FloatArray) -> FloatArray:
@@ -439,7 +427,7 @@ def excluded_radius(problem: FeasibilityProblem, y: FloatArray) -> float:
     if not np.isfinite(y).all() or not y.any() or np.any(sign_violation(problem, y) > 0.0):
         return 0.0
     y = _scaled(y)
-    given, terms = LmiMultipliers(problem, y), problem.beta_terms(y)
+    given, terms = Multipliers(problem, y), problem.beta_terms(y)
     supports, distances = [0.0], [0.0]
     for lmi, own in zip(problem.lmis, given.own, strict=True):
         supports.append(lmi.set.support_upper(-own, np.zeros(lmi.set.shape), 0.0, None)[0])
@@ -481,46 +469,51 @@ def prove_upper_bound(
 def _certificate_sides(
     problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances, terms: Point | None = None
 ) -> tuple[float, float, float, float] | Outcome:
-    """Bound ``beta(y)`` from below and ``sum_b sigma_b((terms + A*y)_b)`` from above, or say why not.
+    """Bound ``beta(y) - <Y, F(0)>`` from below, and ``sum_b sigma_b((terms + A*y + B*Y)_b) + sum_j
+    sigma_j(-Y_j)`` from above, or say why not; ``y`` must be finite and have the right sign for every row.
 
-    Also returns the magnitude of both, and the length of the correction that makes ``terms + A*y`` vanish on
-    the Free blocks.
+    On a Free block ``terms + A*y + B*Y`` must vanish exactly. There the least-norm correction of ``y`` is
+    bounded as in Theorem 5, in units of how far each multiplier may move without leaving its cone, and its
+    effect on both sides is charged. Also returns the magnitude of both sides, and the length of the
+    correction.
     """
-    free = FreeColumns(problem, y, terms)
-    shift = free.correction_upper()
-    if not math.isfinite(shift):
-        return refuse(
-            "A*y does not vanish on the free blocks, and no certificate for which it does is provably near"
-        )
-    if not shift <= (0.5 if free.met else min(tolerances.snap, 0.5)):
-        return refuse(
-            "A*y does not vanish on the free blocks: "
-            f"an exact certificate may be {shift:.3g} of the size away"
-        )
+    given = Multipliers(problem, y, terms)
+    found = given.correction(tolerances)
+    if isinstance(found, Outcome):
+        return found
     products = problem.beta_terms(y)
     lost = products.size * TINY  # what underflow may have taken from the products
-    slip = product_up(shift, free.bound_norm()) if shift else 0.0
-    beta = sum_lower(products, float(sum_up(slip, lost)))
-    support_total, scale = 0.0, float(np.sum(np.abs(products)))
+    beta = sum_lower(products, float(sum_up(found.constant_slip(problem), lost)))
+    total, scale = 0.0, float(np.sum(np.abs(products)))
+    for j, (lmi, own) in enumerate(zip(problem.lmis, given.own, strict=True)):
+        part = found.parts.get(j)
+        if part is not None and not lmi.set.bounded:
+            continue  # the correction is shorter than the distance to the boundary of the dual cone
+        slip = 0.0 if part is None else float(product_up(found.length, part.reach))
+        everywhere = np.ones(lmi.set.shape, dtype=bool) if slip else None
+        support, size = lmi.set.support_upper(-own, np.zeros(lmi.set.shape), slip, everywhere)
+        if not math.isfinite(support):
+            name = problem.lmi_name(j)
+            return refuse(f"the multiplier of LMI {name} is not provably in the dual of its set")
+        total, scale = float(sum_up(total, support)), scale + size
     for b, block, rows in problem.blocks():
-        c = None if terms is None or not terms[b].any() else terms[b]
-        if block.free or (rows.empty and c is None):
+        if block.free:
             continue
-        g, error = enclose_slack(rows, y, c)
+        g, error = given.enclose(b)
         if not (np.isfinite(g).all() and np.isfinite(error).all()):
             return refuse("A*y overflows")
-        if c is None and shift == 0.0 and block.matrix and block.cone and rows.is_nonpositive(np.sign(y)):
+        slip, moves = found.block_slip(problem, b)
+        squares = block.matrix and block.cone and given.touched_by_rows_alone(b)
+        if slip == 0.0 and squares and rows.is_nonpositive(np.sign(given.rows)):
             continue  # a non-positive combination of squares: no eigenvalue is needed
-        slip = float(product_up(shift, free.row_norm(b))) if shift else 0.0
-        support, size = block.support_upper(g, error, slip, free.moves(b) if shift else None)
+        support, size = block.support_upper(g, error, slip, moves)
         if math.isfinite(support):
-            support_total = float(sum_up(support_total, support))
-            scale += size
+            total, scale = float(sum_up(total, support)), scale + size
         elif block.bounded:
             return refuse(f"block {problem.block_name(b)}: eigenvalues could not be enclosed")
         else:
             return refuse(f"A*y is not provably non-positive on block {problem.block_name(b)}")
-    return beta, support_total, scale, shift
+    return beta, total, scale, found.length
 
 
 def lmi_displacement(lmi: LMI, moved: list[Step]) -> float:
@@ -540,283 +533,3 @@ def lmi_margin(target: BlockSet, value: FloatArray, slip: float) -> float:
     size = float(np.max(np.abs(lam)))
     size = max(size, target.spectral_radius) if target.bounded else size
     return min(max((target.depth_spectrum(lam) - slip) / size, 0.0), 1.0) if size > 0.0 else 1.0
-
-
-class LmiMultipliers:
-    """Multipliers of rows and LMIs, with the equations ``(A*y + B*Y)_b = 0`` on the Free blocks.
-
-    ``y`` holds the multipliers of the rows, then those of the LMIs.
-    """
-
-    def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
-        self.problem, self.flat = problem, y
-        self.rows, self.own = problem.split(y)
-        self._free = [b for b, block in enumerate(problem.sets) if block.free]
-
-    def enclose(self, b: int) -> Enclosed:
-        """Return ``A*y + B*Y`` on one block, with a proven radius for every entry."""
-        block, rows = self.problem.sets[b], self.problem.rows[b]
-        parts: list[Enclosed] = []
-        if not rows.empty and self.rows.any():
-            parts.append(rows.enclose_adjoint(self.rows))
-        for lmi, own in zip(self.problem.lmis, self.own, strict=True):
-            coefficients = lmi.coefficients[b]
-            if not coefficients.empty and own.any():
-                value, error = coefficients.enclose_apply(own)
-                parts.append((mirrored(value, block), mirrored(error, block)))
-        total, radius, size = (np.zeros(block.shape) for _ in range(3))
-        terms = np.zeros(block.shape, dtype=np.int64)
-        for value, error in parts:
-            total += value
-            size += np.abs(value)
-            terms += value != 0.0
-            radius = sum_up(radius, error)
-        k = len(parts) + 2
-        return total, sum_up(radius, np.where(terms > 1, product_up(gamma(k), inflate(size, k)), 0.0))
-
-    @cached_property
-    def residual(self) -> FloatArray:
-        """Upper bounds of the absolute values of ``A*y + B*Y`` on the free entries."""
-        return np.concatenate([np.zeros(0), *(inflate(np.abs(g) + e, 4) for g, e in self._left)])
-
-    @cached_property
-    def _left(self) -> list[Enclosed]:
-        return [self.enclose(b) for b in self._free]
-
-    @property
-    def met(self) -> bool:
-        """Whether ``A*y + B*Y`` vanishes on the free entries up to a few times the rounding error."""
-        return all(bool(np.all(np.abs(g) <= MET_RADII * e)) for g, e in self._left)
-
-    @cached_property
-    def _columns(self) -> Any | None:
-        """Coefficients of the rows on the free entries, one line per entry; None if they are not stored
-        explicitly.
-        """
-        parts = []
-        for b in self._free:
-            rows = self.problem.rows[b]
-            if not only_stored(rows):
-                return None
-            parts.append(rows.columns())
-        if all(sp.issparse(part) for part in parts):
-            return sp.csr_array(sp.hstack(parts, format="csr").T)
-        return np.hstack([dense_array(part) for part in parts]).T
-
-    @cached_property
-    def weight(self) -> FloatArray:
-        """How far the multiplier of every row may move; zero if no Free block occurs in the row.
-
-        A multiplier whose sign is restricted may move by its own size, so that a correction shorter than one
-        keeps its sign.
-        """
-        problem, size = self.problem, np.abs(self.rows)
-        if not problem.m or self._columns is None:
-            return np.zeros(problem.m)
-        touched = np.asarray(abs(self._columns).sum(axis=0)).ravel() > 0.0
-        signed = np.isinf(problem.lower) | np.isinf(problem.upper)
-        unit = power_of_two(problem.norms)
-        return np.where(touched, np.where(signed, size, float(np.max(size / unit)) * unit), 0.0)
-
-    def _coefficients(self, lmi: LMI) -> Rows:
-        """Coefficients of an LMI on all free entries, one row per entry."""
-        parts = [lmi.coefficients[b] for b in self._free]
-        return parts[0] if len(parts) == 1 else Stacked(parts)
-
-    def _movable(self, weights: list[float | FloatArray | None]) -> tuple[list[Movable], np.ndarray]:
-        """Return the multipliers that may move, and the indices of the equations in which they occur."""
-        touched = self.residual != 0.0  # or not a number
-        found: list[tuple[int, Rows, float | FloatArray]] = []
-        for j, (lmi, weight) in enumerate(zip(self.problem.lmis, weights, strict=True)):
-            if weight is not None and np.any(weight):
-                rows = self._coefficients(lmi)
-                touched |= rows.norms_upper > 0.0
-                found.append((j, rows, weight))
-        if self.weight.any():
-            columns: Any = self._columns
-            touched |= np.asarray(abs(columns).sum(axis=1)).ravel() > 0.0
-            rows = Sparse(columns, self.problem.m, False) if sp.issparse(columns) else Dense(columns)
-            found.append((len(weights), rows, self.weight))
-        index = np.flatnonzero(touched)
-        return [Movable(j, rows.select(index), weight) for j, rows, weight in found], index
-
-    def system(self, weights: list[float | FloatArray | None]) -> tuple[CorrectionSystem, np.ndarray] | None:
-        """Return the correction system with the given weights, and the indices of its equations; None if it
-        is too large.
-
-        ``weights`` holds how far the multiplier of every LMI may move, as in :class:`Movable`; None if it is
-        fixed.
-        """
-        parts, index = self._movable(weights)
-        if not parts or index.size > MAX_DENSE_ROWS:
-            return None
-        return CorrectionSystem(parts, index.size), index
-
-    def metric_system(self) -> tuple[MetricSystem, np.ndarray] | None:
-        """Return the correction system in the local metric of the multipliers; None if no block may move."""
-        proved = self.depths()
-        parts, index = self._movable(
-            [
-                1.0 if w is None and lmi.set.matrix else w
-                for w, lmi in zip(proved, self.problem.lmis, strict=True)
-            ]
-        )
-        if index.size > MAX_DENSE_ROWS:
-            return None
-        found: list[EntrywiseBlock | CongruenceBlock] = []
-        for part in parts:
-            target = self.problem.lmis[part.block].set if part.block < len(proved) else None
-            if target is not None and target.matrix and target.cone:
-                rooted = metric_block(part.block, target, self.own[part.block], part.rows)
-                found += [] if rooted is None else [rooted]
-            else:
-                found.append(EntrywiseBlock(part.block, part.rows, part.weight))
-        return (MetricSystem(found, index.size), index) if found else None
-
-    def depths(self) -> list[float | FloatArray | None]:
-        """Proven bounds of how far the multiplier of every LMI may move inside the dual cone; None if it is
-        fixed.
-        """
-        out: list[float | FloatArray | None] = []
-        for lmi, own in zip(self.problem.lmis, self.own, strict=True):
-            out.append(
-                norm_upper(own) or 1.0 if lmi.set.bounded else lmi.set.interior_radius(own, BOUND_SHARE)
-            )
-        return out
-
-    def corrected(self, *, metric: bool = False) -> FloatArray | None:
-        """Return multipliers with ``A*y + B*Y = 0`` on the Free blocks up to rounding; None if none are
-        found.
-
-        With ``metric``, matrices are corrected in their local metric, which needs multipliers in the interior
-        of the cone.
-        """
-        sizes: list[float | FloatArray | None] = []
-        for lmi, own in zip(self.problem.lmis, self.own, strict=True):
-            largest = float(np.max(np.abs(own)))
-            whole = np.maximum(own, 1e-3 * largest) if lmi.set.entrywise else largest
-            sizes.append(whole if largest > 0.0 else None)
-        found: tuple[CorrectionSystem | MetricSystem, np.ndarray] | None = None
-        if self.residual.any():
-            found = self.metric_system() if metric else self.system(sizes)
-        if found is None or not found[0].usable:
-            return None
-        system, index = found
-        evidence: Point = (*self.own, self.rows)
-        for _ in range(2):
-            now = LmiMultipliers(self.problem, _flat(evidence))
-            off = np.concatenate([now.enclose(b)[0] for b in self._free])
-            evidence = system.correct(evidence, -off[index])
-        return _flat(evidence)
-
-
-def _flat(evidence: Point) -> FloatArray:
-    *own, rows = evidence
-    return np.concatenate([rows, *(part.reshape(-1) for part in own)])
-
-
-def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances) -> Outcome:
-    """Prove by Farkas' lemma that multipliers of rows and LMIs, or exact ones near them, rule out every
-    point.
-
-    There is no feasible point if ``sum_b sigma_b((A*y + B*Y)_b) + sum_j sigma_j(-Y_j) < beta(y) - <Y,
-    F(0)>``. ``y`` must be finite and have the right sign for every row.
-    """
-    given = LmiMultipliers(problem, y)
-    local, parts, moved = 0.0, dict[int, Movable | EntrywiseBlock | CongruenceBlock](), np.zeros(problem.m)
-    if given.residual.any():
-        moving = _correction(given, tolerances)
-        if isinstance(moving, Outcome):
-            return moving
-        system, local = moving
-        parts = {part.block: part for part in system.parts}
-        if len(problem.lmis) in parts:
-            moved = given.weight
-    terms = problem.beta_terms(y)
-    slips = [norm_upper(product_up(moved, largest_bound(problem)))]
-    slips += [_constant_slip(lmi, parts[j]) for j, lmi in enumerate(problem.lmis) if j in parts]
-    slip = product_up(local, sum_up(0.0, *slips)) if local else 0.0
-    beta = sum_lower(terms, float(sum_up(slip, terms.size * TINY)))
-    total, scale = 0.0, float(np.sum(np.abs(terms)))
-    for j, (lmi, own) in enumerate(zip(problem.lmis, given.own, strict=True)):
-        part = parts.get(j)
-        if part is not None and not lmi.set.bounded:
-            continue  # the correction is shorter than the distance to the boundary of the dual cone
-        slip = 0.0 if part is None else float(product_up(local, part.reach))
-        everywhere = np.ones(lmi.set.shape, dtype=bool) if slip else None
-        support, size = lmi.set.support_upper(-own, np.zeros(lmi.set.shape), slip, everywhere)
-        if not math.isfinite(support):
-            name = problem.lmi_name(j)
-            return refuse(f"the multiplier of LMI {name} is not provably in the dual of its set")
-        total, scale = float(sum_up(total, support)), scale + size
-    for b, block in enumerate(problem.sets):
-        if block.free:
-            continue
-        g, error = given.enclose(b)
-        if not (np.isfinite(g).all() and np.isfinite(error).all()):
-            return refuse("A*y overflows")
-        slip, moves = _block_slip(problem, b, local, moved, parts)
-        support, size = block.support_upper(g, error, slip, moves if slip else None)
-        if not math.isfinite(support):
-            return refuse(f"A*y is not provably non-positive on block {problem.block_name(b)}")
-        total, scale = float(sum_up(total, support)), scale + size
-    gap = float(np.nextafter(beta - total, -np.inf))
-    if not gap > 0.0:
-        return refuse(f"the two sides of the certificate do not provably differ (gap {gap:.3g})")
-    near = "the multipliers" if local == 0.0 else "exact multipliers next to the given ones"
-    margin = min(gap / scale, 1.0) if scale > 0.0 else 1.0
-    return Outcome(True, margin, f"{near} rule out every point: rows and LMIs contradict each other")
-
-
-def _constant_slip(lmi: LMI, part: Movable | EntrywiseBlock | CongruenceBlock) -> float:
-    """Bound the change of ``<Y, F(0)>`` under a unit correction of the multiplier ``Y``."""
-    coarse = norm_upper(product_up(np.abs(lmi.constant), part.weight))
-    return min(coarse, part.slope(lmi.constant)) if isinstance(part, CongruenceBlock) else coarse
-
-
-def _correction(
-    given: LmiMultipliers, tolerances: Tolerances
-) -> tuple[CorrectionSystem | MetricSystem, float] | Outcome:
-    """Return a system that provably makes ``A*y + B*Y`` vanish on the Free blocks, with the length of the
-    correction; or the reason why there is none.
-    """
-    refused = refuse("A*y does not vanish on the free blocks, and no multiplier can be moved provably")
-    size = norm_upper(given.flat)
-    for make in (lambda: given.system(given.depths()), given.metric_system):
-        found = make()
-        if found is None:
-            continue
-        system, index = found
-        local = system.correction_upper(given.residual[index])
-        if not math.isfinite(local):
-            refused = refuse(
-                "A*y does not vanish on the free blocks, and their columns are not provably independent"
-            )
-        elif not local < 1.0 or not (
-            given.met or all(local * part.reach <= tolerances.snap * size for part in system.parts)
-        ):
-            refused = refuse(
-                "A*y does not vanish on the free blocks: an exact certificate may be "
-                f"{local:.3g} of the distance to the boundary away"
-            )
-        else:
-            return system, local
-    return refused
-
-
-def _block_slip(
-    problem: FeasibilityProblem, b: int, local: float, moved: FloatArray, parts: dict[int, Any]
-) -> tuple[float, np.ndarray]:
-    """Bound the change of ``A*y + B*Y`` on a block under a correction; mark entries that may change."""
-    block, rows = problem.sets[b], problem.rows[b]
-    moves = np.zeros(block.shape, dtype=bool)
-    slips = []
-    if not rows.empty and moved.any():
-        slips.append(norm_upper(product_up(moved, problem.upper_norms[b])))
-        moves |= rows.magnitude_adjoint_upper(moved) != 0.0
-    for j, lmi in enumerate(problem.lmis):
-        coefficients = lmi.coefficients[b]
-        if j in parts and not coefficients.empty:
-            slips.append(float(product_up(norm_upper(coefficients.norms_upper), parts[j].reach)))
-            moves |= coefficients.norms_upper.reshape(block.shape) != 0.0
-    return (float(product_up(local, sum_up(0.0, *slips))) if local else 0.0), moves

@@ -31,7 +31,8 @@ from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.rows import PairwiseDifference
-from sdpfeas.verifier import equality_correction, proof_attempts
+from sdpfeas.verifier import point_metric, proof_attempts
+from sdpfeas.verifier.multipliers import Multipliers
 
 ROOT = Path(__file__).parents[2]
 
@@ -310,11 +311,12 @@ def test_a_proof_that_does_not_fit_is_not_begun_and_the_reason_says_so() -> None
 @pytest.mark.usefixtures("slow_machine")
 def test_columns_are_not_written_out_without_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those of mcp500-1 of SDPLIB, 125,250 rows with slacks, took a second."""
-    monkeypatch.setattr(equality_correction, "Orthonormalisation", lambda *_: pytest.fail("written out"))
+    monkeypatch.setattr(point_metric, "_ScaledRows", lambda *_: pytest.fail("written out"))
     problem = max_cut_lmi(30, tmp_path).slack_form.problem
-    columns = equality_correction.FreeColumns(problem, np.ones(problem.m))
-    with limits.limited(Deadline(5.0)):
-        assert columns._orthonormal is None
+    *_, (system, index) = Multipliers(problem, np.ones(problem.m)).systems([])
+    assert isinstance(system, point_metric.MetricSystem)
+    with limits.limited(Deadline(5.0)), pytest.raises(LimitError):
+        system.correction_upper(np.ones(index.size))
 
 
 def test_proofs_stop_between_two_candidates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ import sdpfeas as sf
 from sdpfeas.families import planted
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
 from sdpfeas.problem.rows import Dense, NoRows
+from sdpfeas.verifier.multipliers import Multipliers
 from sdpfeas.verifier.outcome import Tolerances
-from sdpfeas.verifier.rigorous import LmiMultipliers, lmi_displacement, prove_lmi_certificate
+from sdpfeas.verifier.rigorous import lmi_displacement, prove_certificate
 
 MIXES = {
     "free": [sf.Free(4)],
@@ -337,7 +338,7 @@ def test_what_a_correction_does_to_constants_counts(power):
     lmi = sf.LMI(sf.PSD(2), constant, [coefficients])
     problem = sf.FeasibilityProblem([sf.Free(1)], [None], [], [], lmis=[lmi])
     y = np.diag([1.0, 1.0 + hair]).reshape(-1)
-    assert not prove_lmi_certificate(problem, y, Tolerances(snap=1.0)).proven
+    assert not prove_certificate(problem, y, Tolerances(snap=1.0)).proven
 
 
 def test_steps_of_a_block_move_an_lmi_by_their_coefficients():
@@ -355,7 +356,7 @@ def test_sums_of_what_rows_and_lmis_add_to_a_block_are_rounded_once_more(rows: b
     bound = [0.0] if rows else []
     problem = sf.FeasibilityProblem([sf.Free(2)], own, bound, bound, lmis=[lmi, lmi])
     y = np.array([1.0, 2.0, 5.0] if rows else [2.0, 5.0])
-    total, radius = LmiMultipliers(problem, y).enclose(0)
+    total, radius = Multipliers(problem, y).enclose(0)
     parts = [
         part.coefficients[0].enclose_apply(v)[1] for part, v in zip(problem.lmis, y[-2:, None], strict=True)
     ]

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import sdpfeas as sf
 from sdpfeas.backends.auto import preferred
 from sdpfeas.verifier import equality_correction
-from sdpfeas.verifier.equality_correction import FreeColumns
 from sdpfeas.verifier.gram import ScaledGram, SparseGram
+from sdpfeas.verifier.multipliers import Multipliers
 
 
 @pytest.fixture
@@ -103,7 +103,9 @@ def test_certificates_on_large_free_blocks() -> None:
     check = sf.verify(problem, sf.Claim(certificate=y), rigorous=True)
     assert (check.verdict, check.proof) == ("infeasible", "rigorous")
     wrong = np.abs(np.random.default_rng(2).normal(size=y.size)) * -1.0
-    assert FreeColumns(problem, wrong).out_of_reach
+    given = Multipliers(problem, wrong)
+    system, index = next(given.systems([]))
+    assert system.out_of_reach(given.residual[index])
     assert sf.verify(problem, sf.Claim(certificate=wrong), rigorous=True).verdict == "undecided"
 
 

@@ -19,7 +19,7 @@ import sdpfeas as sf
 from sdpfeas.families import planted
 from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense
-from sdpfeas.verifier.equality_correction import FreeColumns
+from sdpfeas.verifier.multipliers import Correction, Multipliers
 from sdpfeas.verifier.numeric import _local_sizes, check_point
 from sdpfeas.verifier.rigorous import EnclosedRows, prove_point
 
@@ -30,6 +30,12 @@ MODES = (
     {"rigorous": True, "repair": False},
     {"exact": True},
 )
+
+
+def moves(problem: sf.FeasibilityProblem, y: list[float], b: int) -> np.ndarray:
+    """The entries of a block that a correction of multipliers may change."""
+    weight = Multipliers(problem, np.array(y)).weight
+    return Correction({}, 1.0, weight).block_slip(problem, b)[1]
 
 
 def never(problem: sf.FeasibilityProblem, claim: sf.Claim, verdict: sf.Verdict) -> None:
@@ -344,10 +350,10 @@ def test_an_entry_that_is_touched_by_less_than_the_smallest_number() -> None:
     rows = Combined(sp.csr_array(np.array([[2.0**-600], [1.0]])), base)
     free = np.array([[1.0], [1.0]])
     problem = sf.FeasibilityProblem([sf.Free(1), sf.Nonneg(2)], [free, rows], [0.0, 0.0], [0.0, 0.0])
-    assert FreeColumns(problem, np.array([1.0, -1.0])).moves(1)[0]
+    assert moves(problem, [1.0, -1.0], 1)[0]
     plain = sf.FeasibilityProblem([sf.Free(1), sf.Nonneg(2)], [free, np.eye(2)], [0.0, 0.0], [0.0, np.inf])
-    assert FreeColumns(plain, np.array([1.0, -1.0])).moves(1).tolist() == [True, True]
-    assert FreeColumns(plain, np.array([1.0, 0.0])).moves(1).tolist() == [True, False]
+    assert moves(plain, [1.0, -1.0], 1).tolist() == [True, True]
+    assert moves(plain, [1.0, 0.0], 1).tolist() == [True, False]
 
 
 def test_cancellation_in_combined_rows_on_a_matrix() -> None:
@@ -557,7 +563,7 @@ def test_corrections_of_multipliers_are_as_long_as_is_said(kind: str) -> None:
             [sf.Free(2), sf.Free(1), sf.Nonneg(2)],
             [first(table[:, :2]), table[:, 2:], np.ones((6, 2))], lower, upper,
         )  # fmt: skip
-        free = FreeColumns(problem, y)
+        free = Multipliers(problem, y)
         exactly = exact(table).T.dot(exact(y))
         assert all(Fraction(r) >= abs(v) for r, v in zip(free.residual, exactly, strict=True))
         np.testing.assert_allclose(free.residual, np.abs(exactly.astype(float)), rtol=1e-12)
@@ -566,21 +572,21 @@ def test_corrections_of_multipliers_are_as_long_as_is_said(kind: str) -> None:
         assert np.all((unit >= 0.25) & (unit <= 16.0))
         assert np.min(free.weight[:4]) > 0.0
         assert not free.met
-        assert not free.exact
         truth = least_correction(table, free.weight, y)
-        assert truth * (1.0 - 1e-9) <= free.correction_upper() <= 20.0 * truth
-        assert free._orthonormal is None if kind == "combined" else free._orthonormal is not None
-        if free._orthonormal is not None:
-            assert free._orthonormal.shortest_upper(free.residual) >= truth * (1.0 - 1e-9)
-        corrected = free.correct()
-        assert np.max(np.abs(table.T @ corrected)) <= 1e-12 * scale
-        assert np.linalg.norm((corrected - y)[:5] / free.weight[:5]) == pytest.approx(truth, rel=1e-6)
-        assert corrected[5] == 0.0
-        after = FreeColumns(problem, corrected)
-        assert after.met
-        assert after.correction_upper() <= 1e-13
-        assert free.bound_norm() == 0.0
-        assert free.row_norm(2) >= math.sqrt(2.0) * np.linalg.norm(free.weight) * (1.0 - 1e-12)
+        for system, index in free.systems([]):
+            assert truth * (1.0 - 1e-9) <= system.correction_upper(free.residual[index]) <= 20.0 * truth
+        for corrected in free.corrected():
+            assert np.max(np.abs(table.T @ corrected)) <= 1e-12 * scale
+            assert np.linalg.norm((corrected - y)[:5] / free.weight[:5]) == pytest.approx(truth, rel=1e-6)
+            assert corrected[5] == 0.0
+            after = Multipliers(problem, corrected)
+            assert after.met
+            found = after.correction(sf.Tolerances())
+            assert found.length <= 1e-13
+            assert found.constant_slip(problem) == 0.0
+            slip, _ = found.block_slip(problem, 2)
+            least = found.length * math.sqrt(2.0) * np.linalg.norm(after.weight)
+            assert slip >= least * (1.0 - 1e-12)
 
 
 def test_free_entries_that_are_missed_count_beside_ones_that_are_met() -> None:
@@ -591,12 +597,11 @@ def test_free_entries_that_are_missed_count_beside_ones_that_are_met() -> None:
         ([sf.Free(1), sf.Free(1)], [met, missed]),
         ([sf.Free(2)], [np.hstack([missed, met])]),
     ):
-        free = FreeColumns(sf.FeasibilityProblem(sets, rows, [1.0, 1.0], [1.0, 1.0]), y)
+        free = Multipliers(sf.FeasibilityProblem(sets, rows, [1.0, 1.0], [1.0, 1.0]), y)
         assert sorted(free.residual) == pytest.approx([0.0, 0.5], rel=1e-12, abs=1e-14)
         assert not free.met
-        assert not free.exact
     twice = sf.FeasibilityProblem([sf.Free(2)], [np.hstack([missed, missed])], [1.0, 1.0], [1.0, 1.0])
-    assert FreeColumns(twice, y).correction_upper() == math.inf
+    assert "not provably independent" in Multipliers(twice, y).correction(sf.Tolerances()).reason
 
 
 def test_long_sums_in_free_columns_count_for_rounding() -> None:
@@ -605,7 +610,8 @@ def test_long_sums_in_free_columns_count_for_rounding() -> None:
     long = Combined(sp.csr_array(rng.uniform(0.5, 1.0, (3, 400))), Dense(rng.uniform(0.5, 1.0, (400, 1))))
     for rows in ([long, np.eye(3)[:, :1]], [np.eye(3)[:, :1], long]):
         problem = sf.FeasibilityProblem([sf.Free(1), sf.Free(1)], rows, np.ones(3), np.ones(3))
-        assert FreeColumns(problem, np.ones(3))._gram.error >= 0.25 * gamma(400)
+        system, _ = next(Multipliers(problem, np.ones(3)).systems([]))
+        assert system._gram.error >= 0.25 * gamma(400)
 
 
 @pytest.mark.parametrize("trace", [0.0, 1e-6, 3.0])
