@@ -132,14 +132,14 @@ class _Table:
         return out
 
 
-def lift(residue: int, prime: int = LARGE_PRIME) -> Fraction | None:
-    """Reconstruct a fraction with numerator and denominator up to ``sqrt(prime / 2)`` from its residue.
+def lift(residue: int) -> Fraction | None:
+    """Reconstruct a fraction with numerator and denominator up to ``sqrt(LARGE_PRIME / 2)`` from its residue.
 
-    This is rational reconstruction by the extended Euclidean algorithm (Wang). ``residue`` is in [0, prime).
-    Returns None if there is no such fraction.
+    This is rational reconstruction by the extended Euclidean algorithm (Wang). ``residue`` is in [0,
+    LARGE_PRIME). Returns None if there is no such fraction.
     """
-    largest = math.isqrt(prime // 2)
-    a, b, before, now = prime, residue, 0, 1
+    largest = math.isqrt(LARGE_PRIME // 2)
+    a, b, before, now = LARGE_PRIME, residue, 0, 1
     while b > largest:
         quotient = a // b
         a, b, before, now = b, a - quotient * b, now, before - quotient * now
@@ -156,20 +156,11 @@ INTEGER_FLOPS = 20.0 * WRITE_FLOPS
 #: Sums of integers below this are exact in floating point.
 EXACT_FLOAT = 2.0**53
 
-#: A prime whose residues fit into int64.
-PRIME = 2**61 - 1
-
-#: Random combinations of rows taken in excess of the rank.
-EXCESS_COMBINATIONS = 8
-
-#: Cost of one step of elimination modulo a prime, in operations on integers.
-MODULAR_STEP_COST = 0.05
+#: Cost of one step of elimination in integers, in operations on integers.
+ECHELON_STEP_COST = 0.1
 
 #: Largest side for which definiteness is decided by the characteristic polynomial without a Cholesky test.
 POLYNOMIAL_SIDE = 20
-
-#: Largest number of distinct residues that are reconstructed one by one.
-DISTINCT_RESIDUES = 2000
 
 
 def identity(n: int) -> np.ndarray:
@@ -262,27 +253,23 @@ def _exact(a: np.ndarray, b: np.ndarray) -> bool:
 
 def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
     """Return the reduced row echelon form times its denominator, the denominator, and the pivot columns."""
-    guard("an echelon form", 2.0 * INTEGER_FLOPS * matrix.size * min(matrix.shape))
+    steps = ECHELON_STEP_COST * matrix.size * min(matrix.shape)
+    guard("an echelon form", INTEGER_FLOPS * (4.0 * matrix.size + steps))
     form, common, rank = _flint(matrix).rref()
     table = _array(form)[: int(rank)]
     return table, int(common), [int(np.flatnonzero(row != 0)[0]) for row in table]
 
 
-def _kernel_of(weights: np.ndarray, common: int, pivots: Sequence[int], width: int) -> np.ndarray:
-    """Return kernel vectors from ``common * other columns = pivot columns @ weights``."""
-    loose = _others(pivots, width)
-    out = np.zeros((width, len(loose)), dtype=object)
+def _kernel_of(form: np.ndarray, common: int, pivots: Sequence[int]) -> np.ndarray:
+    """Return kernel vectors from a reduced echelon form times its denominator, as columns."""
+    loose = np.delete(np.arange(form.shape[1]), pivots)
+    out = np.zeros((form.shape[1], loose.size), dtype=object)
     for k, column in enumerate(loose):
         out[column, k] = common
-        if len(pivots):
-            out[list(pivots), k] = -weights[:, k]
+        out[pivots, k] = -form[:, column]
         # A vector with an entry 1 is primitive.
         out[:, k] = out[:, k] if common == 1 else _primitive(out[:, k])
     return out
-
-
-def _others(chosen: Sequence[int], count: int) -> list[int]:
-    return sorted(set(range(count)) - set(chosen))
 
 
 def _primitive(vector: np.ndarray) -> np.ndarray:
@@ -295,14 +282,8 @@ def kernel(matrix: np.ndarray) -> np.ndarray:
     width = matrix.shape[1]
     if matrix.shape[0] == 0:
         return identity(width)
-    pivots, weights, common = _dependences(matrix) or _reduced(matrix)
-    return short_rows(_kernel_of(weights, common, pivots, width).T).T
-
-
-def _reduced(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int]:
-    """Compute the result of :func:`_dependences` by elimination in integers."""
     form, common, pivots = _echelon(matrix)
-    return pivots, form[:, _others(pivots, matrix.shape[1])], common
+    return short_rows(_kernel_of(form, common, pivots).T).T
 
 
 def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
@@ -314,10 +295,10 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
     n = matrix.shape[0]
     if n == 0:
         return np.zeros((0, 0), dtype=object)
-    pivots, weights, common = _dependences(matrix) or _reduced(matrix)
+    form, common, pivots = _echelon(matrix)
     if not _definite(-matrix[np.ix_(pivots, pivots)]):
         return None
-    return short_rows(_kernel_of(weights, common, pivots, n).T).T
+    return short_rows(_kernel_of(form, common, pivots).T).T
 
 
 def _definite(matrix: np.ndarray) -> bool:
@@ -338,78 +319,7 @@ def independent_rows(matrix: np.ndarray) -> list[int]:
     """Return the indices of the lexicographically first maximal set of independent rows."""
     if not matrix.size:
         return []
-    found = _dependences(matrix.T)
-    return _echelon(matrix.T)[2] if found is None else found[0]
-
-
-def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None:
-    """Return the first independent columns, and the weights of the other columns in terms of them.
-
-    Elimination modulo a prime is applied to a few random combinations of the rows. Columns independent modulo
-    a prime are independent; that the others depend on them is checked exactly in all rows. Returns
-    ``(pivots, weights, common)`` with ``common * others = matrix[:, pivots] @ weights``, or None if the check
-    fails.
-    """
-    if not matrix.size:
-        return None
-    import flint
-
-    count, width = matrix.shape
-    short = as_int64(matrix)
-    matrix = matrix if short is None else short
-    few = matrix if count <= width + 2 * EXCESS_COMBINATIONS else _mixed(matrix, width + EXCESS_COMBINATIONS)
-    steps = MODULAR_STEP_COST * few.size * min(few.shape)
-    guard("elimination modulo a prime", INTEGER_FLOPS * (4.0 * few.size + steps))
-    residues = np.mod(few, PRIME)
-    form, rank = flint.nmod_mat(len(few), width, residues.reshape(-1).tolist(), PRIME).rref()
-    # Pivot columns ascend, so the search continues where the previous one ended.
-    pivots, column = list[int](), 0
-    for row in range(int(rank)):
-        while not int(form[row, column]):
-            column += 1
-        pivots.append(column)
-    rest = _others(pivots, width)
-    shares = [int(form[row, column]) for row in range(len(pivots)) for column in rest]
-    own, others = matrix[:, pivots], matrix[:, rest]
-    weights, common = _lifted(shares, (len(pivots), len(rest))) or _solved(own, others) or (None, 1)
-    target = others if common == 1 else others.astype(object) * common
-    if weights is None or not np.array_equal(_product(own, weights), target):
-        return None
-    return pivots, weights, common
-
-
-def _mixed(matrix: np.ndarray, count: int) -> np.ndarray:
-    """Return random 0-1 combinations of the rows of a matrix."""
-    return _product(np.random.default_rng(0).integers(0, 2, size=(count, len(matrix))), matrix)
-
-
-def _lifted(residues: list[int], shape: tuple[int, ...]) -> tuple[np.ndarray, int] | None:
-    """Reconstruct integers and a common denominator from residues; None if they are too long."""
-    distinct = set(residues)
-    if len(distinct) > DISTINCT_RESIDUES:
-        return None
-    fractions = {residue: lift(residue, PRIME) for residue in distinct}
-    known = [value for value in fractions.values() if value is not None]
-    common = math.lcm(*(value.denominator for value in known))
-    if len(known) < len(distinct) or common > PRIME:
-        return None
-    whole = {residue: int(value * common) for residue, value in fractions.items() if value is not None}
-    out = np.empty(len(residues), dtype=object)
-    out[:] = [whole[residue] for residue in residues]
-    return out.reshape(shape), common
-
-
-def _solved(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int] | None:
-    """Solve ``own @ weights = common * others`` in random combinations of the rows; None if singular."""
-    if not own.shape[1]:
-        return None
-    both = _mixed(np.concatenate([own, others], axis=1), own.shape[1])
-    try:
-        found = _flint(both[:, : own.shape[1]]).solve(_flint(both[:, own.shape[1] :]))
-    except ZeroDivisionError:
-        return None
-    numerators, common = found.numer_denom()
-    return _array(numerators), int(common)
+    return _echelon(matrix.T)[2]
 
 
 def short_rows(matrix: np.ndarray) -> np.ndarray:

@@ -250,25 +250,33 @@ def exact_certificate(
         return refuse("the problem is too large for exact mode")
     if not np.isfinite(y).all() or not y.any():
         return refuse("the certificate is zero or holds NaN or infinity")
-    last = refuse("no rational certificate near the given one holds")
-    open_still = _may_be_certificate(problem, y)
-    if not open_still:
-        last = refuse("the two sides of the certificate, or A*y, are off by more than rounding")
-        if not repair:
-            return last
+    last = refuse("the two sides of the certificate, or A*y, are off by more than rounding")
+    if not (repair or _may_be_certificate(problem, y)):
+        return last
     need_rationals(problem)
     rows = exact_rows(problem, reading)
-    if open_still:
-        last = certificate_holds(rows, to_rationals(y))
-        if last.proven or not repair:
-            return last
+    for exact, changes in _rational_multipliers(rows, y, denominators if repair else None):
+        near = to_floats(exact) if changes else y
+        if _may_be_certificate(problem, near):
+            last = certificate_holds(rows, exact)
+            if last.proven:
+                return replace(last, evidence=near if changes else None, repairs=changes)
+    return last
+
+
+def _rational_multipliers(
+    rows: ExactRows, y: FloatArray, denominators: tuple[int, ...] | None
+) -> Iterator[tuple[np.ndarray, tuple[str, ...]]]:
+    """Yield multipliers as given, then unless None, rounder ones near them, with the changes made."""
+    yield to_rationals(y), ()
+    if denominators is None:
+        return
     # Scale by powers of two to rows of norm about one, so that the units of a row do not matter.
-    factors = _factors(problem)
-    plain = y / factors
+    factors = _factors(rows.problem)
+    plain, back = y / factors, to_rationals(factors)
     size = np.abs(plain)
     largest = float(np.max(size))
     significant = float(np.min(size[size > 1e-6 * largest], initial=largest))
-    back = to_rationals(factors)
     # Multipliers are determined up to a factor: make the largest, or the smallest significant one, equal to
     # one.
     for unit in dict.fromkeys((largest, significant)):
@@ -276,18 +284,10 @@ def exact_certificate(
         if not np.isfinite(scaled).all():
             continue
         for candidate, changes in candidates(scaled, to_rationals(scaled), denominators):
-            if not any(v != 0 for v in candidate):
-                continue
-            need_rationals(problem)
-            exact, done = _clear_free(rows, candidate * back)
-            near = to_floats(exact)
-            if not _may_be_certificate(problem, near):
-                continue
-            outcome = certificate_holds(rows, exact)
-            if outcome.proven:
-                return replace(outcome, evidence=near, repairs=changes + done)
-            last = outcome
-    return last
+            if any(v != 0 for v in candidate):
+                need_rationals(rows.problem)
+                exact, done = _clear_free(rows, candidate * back)
+                yield exact, changes + done
 
 
 def _factors(problem: FeasibilityProblem) -> FloatArray:
@@ -569,34 +569,34 @@ def exact_point(
         return refuse("the problem is too large for exact mode")
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
-    flat = np.concatenate([x.reshape(-1) for x in point])
-    last = refuse("no rational point near the given one is feasible")
-    open_still = _may_be_feasible(problem, point)
-    if not open_still:
-        last = refuse("rows or sets are violated by more than rounding")
-        if not repair:
-            return last
+    last = refuse("rows or sets are violated by more than rounding")
+    if not (repair or _may_be_feasible(problem, point)):
+        return last
     need_rationals(problem)
     rows = exact_rows(problem, reading)
-    as_it_is = to_rationals(flat)
-    if open_still:
-        last = _point_holds(rows, as_it_is)
-        if last.proven or not repair:
-            return last
-    for candidate, changes in candidates(flat, as_it_is, denominators):
-        need_rationals(problem)
-        x, done = _onto_equations(rows, candidate, flat)
-        if x is None:
-            last = refuse("no rational point near the given one meets the equality rows")
-            continue
-        near = tuple(to_floats(part) for part in rows.blocks(x))
-        if not _may_be_feasible(problem, near):
-            continue
-        outcome = _point_holds(rows, x)
-        if outcome.proven:
-            return replace(outcome, evidence=near, repairs=changes + done)
-        last = outcome
+    for exact, changes in _rational_points(rows, point, denominators if repair else None):
+        near = tuple(to_floats(part) for part in rows.blocks(exact)) if changes else point
+        if _may_be_feasible(problem, near):
+            last = _point_holds(rows, exact)
+            if last.proven:
+                return replace(last, evidence=near if changes else None, repairs=changes)
     return last
+
+
+def _rational_points(
+    rows: ExactRows, point: Point, denominators: tuple[int, ...] | None
+) -> Iterator[tuple[np.ndarray, tuple[str, ...]]]:
+    """Yield a point as given, then unless None, rounder ones that meet the equations, with the changes."""
+    flat = np.concatenate([x.reshape(-1) for x in point])
+    as_it_is = to_rationals(flat)
+    yield as_it_is, ()
+    if denominators is None:
+        return
+    for candidate, changes in candidates(flat, as_it_is, denominators):
+        need_rationals(rows.problem)
+        x, done = _onto_equations(rows, candidate, flat)
+        if x is not None:
+            yield x, changes + done
 
 
 def _onto_equations(

@@ -31,6 +31,7 @@ from sdpfeas.numerics.linalg import (
     pseudoinverse,
     smallest,
     smallest_of_factor,
+    smallest_of_inverse,
     sparse_factor,
     symmetrize,
 )
@@ -185,13 +186,8 @@ def smallest_lower(matrix: Any, factor: Any) -> float:
     coo = sp.coo_array(matrix)
     if not np.isfinite(coo.data).all():
         return 0.0
-    inverse = scipy.sparse.linalg.LinearOperator((n, n), matvec=factor.solve, dtype=np.float64)
     try:
-        start = np.random.default_rng(0).normal(size=n)
-        least = scipy.sparse.linalg.eigsh(
-            inverse, k=1, which="LA", tol=1e-2, v0=start, return_eigenvectors=False
-        )
-        shift = BOUND_SHARE / float(least[0])
+        shift = BOUND_SHARE * smallest_of_inverse(factor.solve, n)
         if not 0.0 < shift < np.inf:
             return 0.0
         shifted = sp.csc_array(matrix - shift * sp.eye_array(n))

@@ -21,7 +21,6 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.rows import Rows
-from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import (
     MAX_DENSE_ROWS,
@@ -223,12 +222,7 @@ def _fit_vectors(
     if index.size == 0:
         return None
     parts = [rows.columns() for rows in vectors.values()]
-    if columns == 1:
-        (part,) = parts
-        dense = dense_array(part)
-        matrix = dense[index]
-    else:
-        matrix = sp.hstack([sp.csr_array(part)[index] for part in parts], format="csr")
+    matrix = sp.hstack([sp.csr_array(part)[index] for part in parts], format="csr")
     current = np.concatenate([point[b] for b in blocks])
     fixed = value[index] - matrix @ current
     size = np.abs(fixed) + abs(matrix) @ np.abs(current) + largest_bound(problem)[index]
@@ -238,10 +232,7 @@ def _fit_vectors(
     floor = np.concatenate([np.full(problem.sets[b].n, problem.sets[b].lower) for b in blocks])
     if slack > ENOUGH_SLACK or not np.isfinite(slack):
         return None
-    if columns == 1:
-        chosen = _best_number(matrix[:, 0] / size, (low - fixed) / size, (high - fixed) / size, floor[0])
-    else:
-        chosen = _best_vector(matrix, current, fixed, size, (low, high), floor)
+    chosen = _best_vector(matrix, current, fixed, size, (low, high), floor)
     if chosen is None:
         return None
     out = list(point)
@@ -254,37 +245,6 @@ def _fit_vectors(
     return tuple(out), moved
 
 
-def _best_number(slope: FloatArray, low: FloatArray, high: FloatArray, floor: float) -> FloatArray | None:
-    """Find ``t`` with the largest ``s`` such that ``low + s <= slope t <= high - s``, by bisection."""
-    # Constraints as lines: s <= slope_k t + offset_k.
-    has_low, has_high = np.isfinite(low), np.isfinite(high)
-    slope = np.concatenate([slope[has_low], -slope[has_high]])
-    offset = np.concatenate([-low[has_low], high[has_high]])
-    up, down, flat = slope > 0.0, slope < 0.0, slope == 0.0
-    (rise, from_below), (fall, from_above) = ((1.0 / slope[k], offset[k] / slope[k]) for k in (up, down))
-
-    def interval(s: float) -> tuple[float, float]:
-        first = float((s * rise - from_below).max(initial=-np.inf))
-        last = float((s * fall - from_above).min(initial=np.inf))
-        return max(first, floor), last
-
-    worst, best = -1.0, float(min(1.0, np.min(offset[flat], initial=1.0)))
-    first, last = interval(worst)
-    if not first <= last:
-        return None
-    for _ in range(40):
-        middle = 0.5 * (worst + best)
-        a, b = interval(middle)
-        if a <= b:
-            worst, first, last = middle, a, b
-        else:
-            best = middle
-    if np.isfinite(first) and np.isfinite(last):
-        return np.array([0.5 * (first + last)])
-    finite = first if np.isfinite(first) else last
-    return np.array([finite]) if np.isfinite(finite) else None
-
-
 def _best_vector(
     matrix: sp.csr_array,
     current: FloatArray,
@@ -293,7 +253,7 @@ def _best_vector(
     bounds: tuple[FloatArray, FloatArray],
     floor: FloatArray,
 ) -> FloatArray | None:
-    """Solve the LP of :func:`_fit_vectors` for several entries with HiGHS."""
+    """Solve the LP of :func:`_fit_vectors` with HiGHS."""
     unit = np.where(np.abs(current) > 0.0, np.abs(current), 1.0)
     scaled = sp.diags_array(1.0 / size) @ matrix @ sp.diags_array(unit)
     parts, limits = [], []
