@@ -355,15 +355,29 @@ def moved_inside(block: sdpcheck.Block, x: Sequence[Fraction]) -> tuple[Sequence
     reach = None if block.box else scaled_depth(square)
     if reach is not None:
         return x, reach, reach
-    depth, shift, middle = _room(block, np.asarray(np.linalg.eigvalsh(square), dtype=float))
-    out = [v * (1 - Fraction(shift)) for v in x] if block.box else list(x)
+    lam = np.linalg.eigvalsh(square)
+    # Move to a multiple of the identity: the centre of a box, or the largest eigenvalue.
+    top = float(np.max(np.abs(lam)))
+    low, high, middle = 0.0, math.inf, Fraction(top)
+    if block.box:
+        low, high, middle = float(block.lower), float(block.upper), (block.lower + block.upper) / 2
+        middle = middle if block.trace is None else block.trace / block.n
+        top = max(abs(low), abs(high))
+    depth = min(float(lam[0]) - low, high - float(lam[-1]))
+    width = min(float(middle) - low, high - float(middle))
+    if depth > 1e-14 * top:
+        return x, depth, depth
+    if depth <= -CLOSE * top and not block.box:
+        return x, 0.0, 0.0
+    narrow = width <= NARROW * top
+    share = 1.0 if narrow else min(max(-2.0 * depth, 8e-16 * block.side * top) / width, 1.0)
+    out = [v * (1 - Fraction(share)) for v in x]
     for k in diagonal(block):
-        out[k] += Fraction(shift) * (middle if block.box else 1)
-    if shift == 0.0:
-        return out, depth, depth
+        out[k] += Fraction(share) * middle
     # Rows that are zero stay so, and other blocks are moved first.
     root = np.sqrt(np.maximum(np.diagonal(square), 0.0))
-    return out, depth, 2.0**-60 * np.outer(root, root)[np.tril_indices(block.side)] * (not block.box)
+    kept = 2.0**-60 * np.outer(root, root)[np.tril_indices(block.side)]
+    return out, 0.0 if narrow else share * width, 0.0 if block.box else kept
 
 
 def scaled_depth(square: FloatArray) -> FloatArray | None:
@@ -377,28 +391,6 @@ def scaled_depth(square: FloatArray) -> FloatArray | None:
     units = np.outer(np.sqrt(size), np.sqrt(size))
     least = float(np.linalg.eigvalsh(square / units)[0])
     return least * units[np.tril_indices(len(square))] if least > 1e-13 * len(square) else None
-
-
-def _room(block: sdpcheck.Block, lam: FloatArray) -> tuple[float, float, Fraction]:
-    """Return the distance to the boundary, a shift that moves inside, and the middle of a box."""
-    top = float(np.max(np.abs(lam)))
-    if not block.box:
-        if lam[0] > 1e-14 * top:
-            return float(lam[0]), 0.0, Fraction(0)
-        if lam[0] <= -CLOSE * top:
-            return 0.0, 0.0, Fraction(0)
-        shift = max(-2.0 * float(lam[0]), 4e-16 * block.side * top)
-        return shift, shift, Fraction(0)
-    low, high = float(block.lower), float(block.upper)
-    middle = (block.lower + block.upper) / 2 if block.trace is None else block.trace / block.n
-    depth = min(float(lam[0]) - low, high - float(lam[-1]))
-    width = min(float(middle) - low, high - float(middle))
-    if width <= NARROW * max(abs(low), abs(high)):
-        return 0.0, 1.0, middle
-    if depth > 1e-14 * max(abs(low), abs(high)):
-        return depth, 0.0, middle
-    shift = min(max(-2.0 * depth, 8e-16 * block.side * max(abs(low), abs(high))) / width, 1.0)
-    return shift * width, shift, middle
 
 
 def largest_eigenvalue(block: sdpcheck.Block, f: Sequence[Fraction]) -> float:
@@ -508,18 +500,15 @@ def corrected(
     near, powers = scaled(table, weight, used)
     if not near.size:
         return None
-    size = np.linalg.norm(near, axis=1)
-    near = near / np.where(size > 0.0, size, 1.0)[:, None]
     units = [Fraction(2) ** power for power in powers.tolist()]
     z, off = list(x), residual(x)
-    inverse = None
+    inverse = np.linalg.pinv(near, rcond=1e-11) if any(off) else near
     for _ in range(REFINEMENTS):
         if not any(off):
             return z
-        inverse = np.linalg.pinv(near, rcond=1e-11) if inverse is None else inverse
         gaps = floats(v / unit for v, unit in zip(off, units, strict=True))
         with np.errstate(over="ignore", invalid="ignore"):
-            step = (inverse @ (gaps / np.where(size > 0.0, size, 1.0))) * weight[used]
+            step = (inverse @ gaps) * weight[used]
         if not np.isfinite(step).all():
             return None
         grid = grid + 30
