@@ -12,7 +12,6 @@ import math
 import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -40,6 +39,7 @@ MATRIX, COMPRESSED = 14, 15
 
 #: Classes of arrays.
 CELL, STRUCT, CHAR, SPARSE, NUMERIC = 1, 2, 4, 5, range(6, 16)
+KNOWN = (CELL, STRUCT, CHAR, SPARSE, *NUMERIC)
 
 #: Most levels of nested cells and structures.
 MAX_DEPTH = 4
@@ -152,7 +152,7 @@ class _Array:
         if flags.size != 2:
             raise FileFormatError("damaged: an array without flags")
         self.kind, self.complex = int(flags[0]) & 0xFF, bool(int(flags[0]) & 0x800)
-        if self.kind not in (CELL, STRUCT, CHAR, SPARSE, *NUMERIC):
+        if self.kind not in KNOWN:
             self.shape, self.name = (0, 0), ""
             return
         self.shape = tuple(int(side) for side in self.numbers("i4", "u4"))
@@ -162,8 +162,7 @@ class _Array:
 
     def named(self, wanted: Collection[str] | None) -> Iterator[tuple[str, Any]]:
         """Yield name and value, if the array is wanted and of a known class."""
-        known = self.kind in (CELL, STRUCT, CHAR, SPARSE, *NUMERIC)
-        if known and (wanted is None or self.name in wanted):
+        if self.kind in KNOWN and (wanted is None or self.name in wanted):
             yield self.name, self.value()
 
     def element(self) -> _Element:
@@ -188,15 +187,12 @@ class _Array:
         return bytes(self.element().data).rstrip(b"\0").decode("latin-1")
 
     def value(self) -> Any:
-        """Parse the values of the array."""
-        if self.kind == SPARSE:
-            return self.sparse()
-        if self.kind == STRUCT:
-            return self.structure()
-        if self.kind == CELL:
-            return self.cells()
-        if self.kind == CHAR:
-            return self.text()
+        """Parse the values of the array; None for functions and objects."""
+        if self.kind not in KNOWN:
+            return None
+        parsers = {SPARSE: self.sparse, STRUCT: self.structure, CELL: self.cells, CHAR: self.text}
+        if self.kind in parsers:
+            return parsers[self.kind]()
         return self.filled(self.numbers()).reshape(self.shape, order="F")
 
     def filled(self, real: np.ndarray, size: int | None = None) -> np.ndarray:
@@ -239,18 +235,14 @@ class _Array:
         """Parse an array of arrays."""
         count = math.prod(self.shape)
         require_within_limit(count, "cells", each=FIELD_BYTES)
-        content = list(islice(self.parts, count))
-        if len(content) != count or any(element.kind != MATRIX for element in content):
-            raise FileFormatError("damaged: cells are missing")
-        out = np.empty(len(content), dtype=object)
-        for k, element in enumerate(content):
-            out[k] = _Array(element.data, self.order, self.depth + 1).value()
+        out = np.empty(count, dtype=object)
+        for k in range(count):
+            out[k] = self.inner()
         return out.reshape(self.shape, order="F")
 
     def inner(self) -> Any:
         """Parse the next array inside this one."""
         element = self.element()
         if element.kind != MATRIX:
-            raise FileFormatError("damaged: a field without a value")
-        inner = _Array(element.data, self.order, self.depth + 1)
-        return inner.value() if inner.kind in (CELL, STRUCT, CHAR, SPARSE, *NUMERIC) else None
+            raise FileFormatError("damaged: a cell or field without a value")
+        return _Array(element.data, self.order, self.depth + 1).value()

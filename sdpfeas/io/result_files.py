@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -38,13 +39,12 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "solve_time": (float, int),
     "versions": (dict,),
     "reading": (str,),
-}
-
-#: Fields that older files lack, with their types.
-OPTIONAL: dict[str, tuple[type, ...]] = {
     "bound": (float, int, dict, type(None)),
     "radius": (float, int, type(None)),
 }
+
+#: Fields that older files lack; they are None.
+OPTIONAL = ("bound", "radius")
 
 #: Packages with versions in the file, to explain differences when an old result is checked again.
 PACKAGES = ("sdpfeas", "numpy", "scipy", "cvxpy", "clarabel", "scs")
@@ -109,27 +109,10 @@ class SavedResult:
     @classmethod
     def of(cls, result: Result) -> SavedResult:
         """Extract what is saved of a result: the verified evidence, or without one the backend's."""
-        return cls(
-            problem_hash=result.problem.content_hash,
-            verdict=result.verdict.value,
-            proof=None if result.proof is None else result.proof.value,
-            point=result.point,
-            certificate=result.certificate,
-            backend=result.backend,
-            version=result.version,
-            options=result.options,
-            raw_status=result.raw_status,
-            stop=result.stop.value,
-            iterations=result.iterations,
-            wall_time=result.wall_time,
-            solve_time=result.solve_time,
-            versions=package_versions(),
-            rational=result.check.rational,
-            reading=result.reading.value,
-            chain=result.chain,
-            bound=result.bound,
-            radius=result.radius,
-        )
+        held = {each.name: getattr(result, each.name) for each in fields(cls) if hasattr(result, each.name)}
+        plain = {name: v.value if isinstance(v, Enum) else v for name, v in held.items()}
+        own = {"rational": result.check.rational, "versions": package_versions()}
+        return cls(problem_hash=result.problem.content_hash, **plain | own)
 
 
 def package_versions() -> dict[str, str]:
@@ -165,7 +148,7 @@ def pack_result(result: Result | SavedResult) -> bytes:
     header = {
         "problem": saved.problem_hash,
         "blocks": None if saved.point is None else len(saved.point),
-        **{name: getattr(saved, name) for name in (*FIELDS, *OPTIONAL)},
+        **{name: getattr(saved, name) for name in FIELDS},
         "options": dict(saved.options),
         "versions": dict(saved.versions),
     }
@@ -230,15 +213,17 @@ def _plain(value: Any) -> Any:
 def unpack_result(data: bytes) -> SavedResult:
     """Parse the bytes of a result file; raise ``FileFormatError`` if they are malformed."""
     with FORMAT.unpack(data) as (header, arrays):
-        fields = {name: header[name] for name in FIELDS} | {name: header.get(name) for name in OPTIONAL}
-        for name, value in fields.items():
-            if not isinstance(value, {**FIELDS, **OPTIONAL}[name]) or isinstance(value, bool):
+        values: dict[str, Any] = dict.fromkeys(OPTIONAL)
+        values |= {name: header[name] for name in FIELDS if name in header or name not in OPTIONAL}
+        for name, kinds in FIELDS.items():
+            value = values[name]
+            if not isinstance(value, kinds) or isinstance(value, bool):
                 raise ValueError(f"{name} is {value!r:.80}")
         blocks = header["blocks"]
         saved = SavedResult(
             problem_hash=str(header["problem"]),
             point=None if blocks is None else tuple(arrays[f"point{b}"] for b in range(blocks)),
             certificate=arrays.get("certificate"),
-            **fields,
+            **values,
         )
         return replace(saved, rational=_rational(arrays, saved), chain=_chain(header, arrays))

@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def _from_rows(rows: Iterator[list[str]], label: str | None) -> Samples:
     at = _label_column(names, label)
     features = [name for k, name in enumerate(names) if k != at]
     labels, numbers = [], array("d")
-    for number, row in enumerate(_chained(first, second, rows), 1):
+    for number, row in enumerate(chain([list(first), second], rows), 1):
         if len(row) != len(names):
             raise FileFormatError(f"row {number} has {len(row)} columns, the first has {len(names)}")
         if number == 1 and headed:
@@ -211,12 +212,6 @@ def _require_classes(labels: Sequence[str], name: str) -> None:
             f"column {name} holds {len(different)} different numbers and looks continuous; "
             "name the column of the labels (--label), this one or another"
         )
-
-
-def _chained(first: list[str], second: list[str], rest: Iterator[list[str]]) -> Iterator[list[str]]:
-    yield list(first)
-    yield second
-    yield from rest
 
 
 def _is_number(text: str) -> bool:
