@@ -53,8 +53,8 @@ MERIT_STALL_ITERATIONS = 6
 RETRY_MU_SHARE = 0.1
 
 
-#: Share of the way to the boundary of the cones that a step goes at most; shorter ones keep better centred.
-BOUNDARY_SHARE, CONSERVATIVE_BOUNDARY_SHARE = 0.98, 0.9
+#: Share of the way to the boundary of the cones that a step goes at most.
+BOUNDARY_SHARE = 0.98
 
 
 def predictor_corrector(
@@ -62,7 +62,6 @@ def predictor_corrector(
     goal: Goal,
     deadline: Deadline,
     max_iterations: int,
-    boundary_share: float = BOUNDARY_SHARE,
 ) -> Claim:
     """Run interior-point iterations from the iterate of ``system`` until a test of ``goal`` holds."""
     stop, message, short_steps = None, "", 0
@@ -96,7 +95,7 @@ def predictor_corrector(
             )
             system.corrector(sigma)
             # 5. Step length: a share of the way to the boundary of the cones.
-            length = min(1.0, boundary_share * system.max_step())
+            length = min(1.0, BOUNDARY_SHARE * system.max_step())
             # 6. Update: the new iterate, its residuals, objective values and mu.
             system.move(length)
             short_steps = short_steps + 1 if system.step_length < STALL_STEP_LENGTH else 0
@@ -322,13 +321,9 @@ class FeasibilityGoal(Goal):
         return Claim(*system.evidence()) if self._proved is None else self._proved
 
 
-def search(
-    system: NewtonSystem, inquiry: Inquiry, max_iterations: int, boundary_share: float = BOUNDARY_SHARE
-) -> Claim:
+def search(system: NewtonSystem, inquiry: Inquiry, max_iterations: int) -> Claim:
     """Iterate until a point or a certificate is proved, or the method stalls."""
-    return predictor_corrector(
-        system, FeasibilityGoal(inquiry), inquiry.deadline, max_iterations, boundary_share
-    )
+    return predictor_corrector(system, FeasibilityGoal(inquiry), inquiry.deadline, max_iterations)
 
 
 # --- Objectives

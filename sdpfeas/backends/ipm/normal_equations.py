@@ -24,8 +24,8 @@ DENSE_REGULARISATION = 1e-15
 #: Attempts at a Cholesky factorisation, each with a hundred times the regularisation of the one before.
 CHOLESKY_ATTEMPTS = 6
 
-#: A row whose diagonal entry of M is below this share of the largest occurs in B alone: M is singular then.
-NEGLIGIBLE_DIAGONAL_SHARE = 1e-13
+#: M is close to singular where a pivot is below this share of the diagonal entry.
+SMALL_PIVOT_SHARE = 1e-8
 
 #: Regularisation of a sparse M, relative to its diagonal: pivots stay positive, refinement removes the error.
 SPARSE_REGULARISATION = 1e-13
@@ -38,49 +38,34 @@ REFINEMENT_STEPS, REFINEMENT_SHARE = 5, 0.3
 
 
 class DenseNormalEquations:
-    """A factorised Newton system with dense M and dense ``columns`` B.
+    """A Newton system with dense M and dense ``columns`` B, by Cholesky factors of M and ``B' M^-1 B``.
 
-    Where M is definite: Cholesky factors of M and of ``B' M^-1 B``. Where some rows occur in B alone: one
-    LU factorisation of the whole matrix.
+    Where M is close to singular, since some rows are dependent but for B, M becomes ``M + w B B'`` and r1
+    becomes ``r1 + w B r2``, which has the same solution.
     """
 
     def __init__(self, schur: FloatArray, columns: FloatArray) -> None:
-        self._schur, self._columns = schur, columns
-        diagonal = np.diagonal(schur)
-        self._whole: FloatArray | None = None
-        largest = float(np.max(diagonal, initial=0.0))
-        if columns.shape[1] and np.any(diagonal <= NEGLIGIBLE_DIAGONAL_SHARE * largest):
-            self._whole = np.block([[schur, columns], [columns.T, np.zeros((columns.shape[1],) * 2)]])
-            self._lu = _lu(self._whole)
-            return
+        self._schur, self._columns, self._weight = schur, columns, 0.0
         self._factor = _cholesky(schur)
-        if columns.shape[1]:
-            self._solved_columns = _cholesky_solve(self._factor, columns)
-            self._corner = _cholesky(columns.T @ self._solved_columns)
+        if not columns.shape[1]:
+            return
+        pivots, diagonal = np.square(np.diagonal(self._factor)), np.diagonal(schur)
+        if np.any(pivots <= SMALL_PIVOT_SHARE * np.where(diagonal > 0.0, diagonal, np.inf)):
+            self._weight = float(np.max(diagonal)) / float(np.max(np.sum(columns**2, axis=1)))
+            self._schur = schur + self._weight * (columns @ columns.T)
+            self._factor = _cholesky(self._schur)
+        self._solved_columns = _cholesky_solve(self._factor, columns)
+        self._corner = _cholesky(columns.T @ self._solved_columns)
 
     def solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Solve for one right-hand side, with one step of iterative refinement."""
-        if self._whole is not None:
-            rhs = np.concatenate([r1, r2])
-            x = scipy.linalg.lu_solve(self._lu, rhs, check_finite=False)
-            x = x + scipy.linalg.lu_solve(self._lu, rhs - self._whole @ x, check_finite=False)
-            return x[: r1.size], x[r1.size :]
+        r1 = r1 + self._weight * (self._columns @ r2)
         y = _cholesky_solve(self._factor, r1)
         y = y + _cholesky_solve(self._factor, r1 - self._schur @ y)
         if not self._columns.shape[1]:
             return y, np.zeros(0)
         v = _cholesky_solve(self._corner, self._columns.T @ y - r2)
         return y - self._solved_columns @ v, v
-
-
-def _lu(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """LU factors of a regularised matrix; refinement removes the error."""
-    size = float(np.max(np.abs(matrix), initial=0.0))
-    trial = matrix + np.diag(np.full(matrix.shape[0], DENSE_REGULARISATION * size))
-    factors, pivots, info = scipy.linalg.lapack.dgetrf(trial)
-    if info != 0 or not np.isfinite(factors).all():
-        raise np.linalg.LinAlgError("the Newton system is singular")
-    return factors, pivots
 
 
 def _cholesky_solve(factor: FloatArray, rhs: FloatArray) -> FloatArray:

@@ -67,8 +67,8 @@ class SchurComplement:
             for part in _choose_formulas(group, own):
                 self._psd_parts.append((k, part))
         self._vector_part = _VectorCones(form, columns[:, form.non_matrix])
-        #: Flat positions of the entries of all contributions in a dense sum; computed when first needed.
-        self._positions: np.ndarray | None = None
+        #: Rows and columns of the entries of all contributions; computed when first needed.
+        self._coords: tuple[np.ndarray, np.ndarray] | None = None
         filled = sum(part.filled for _, part in self._psd_parts) + self._vector_part.filled
         #: Whether :meth:`at` returns a sparse matrix.
         self.sparse = self.m > SPARSE_SCHUR_ROWS and filled < SPARSE_SCHUR_SHARE * float(self.m) ** 2
@@ -87,61 +87,33 @@ class SchurComplement:
 
     def at(self, iterate: HkmIterate) -> Any:
         """Return the Schur complement at an iterate: a dense array, or a sparse array."""
-        blocks: list[Contribution] = []
-        for k, part in self._psd_parts:
-            if iterate.multiple is not None:
-                blocks.append(part.at_identity(iterate.multiple))
-            else:
-                blocks.append(part.at(iterate.x_matrices(k), iterate.z_inverses[k]))
-        vectors = self._vector_part.at(iterate)
-        return self._sparse_sum(blocks, vectors) if self.sparse else self._dense_sum(blocks, vectors)
+        blocks = [part.at(iterate.x_matrices(k), iterate.z_inverses[k]) for k, part in self._psd_parts]
+        return self._sum(blocks, self._vector_part.at(iterate))
 
-    def _dense_sum(self, blocks: list[Contribution], vectors: Any) -> FloatArray:
-        whole = [block for rows, block in blocks if rows is None]
-        parts = [(rows, block) for rows, block in blocks if rows is not None]
-        if len(parts) == 1 and parts[0][0].ndim == 1:
-            (rows, block), parts = parts[0], []
-            whole.append(np.zeros((self.m, self.m)))
-            whole[-1][np.ix_(rows, rows)] = block
-        if parts:
-            if self._positions is None:
-                self._positions = np.concatenate([self._flat_positions(rows) for rows, _ in parts])
-            values = np.concatenate([block.reshape(-1) for _, block in parts])
-            summed = np.bincount(self._positions, weights=values, minlength=self.m**2)
-            whole.append(summed.reshape(self.m, self.m).astype(np.float64, copy=False))
-        total = whole.pop() if whole else np.zeros((self.m, self.m))
-        for block in whole:
-            total += block
-        if isinstance(vectors, np.ndarray):
-            total += vectors
-        elif vectors is not None:
-            coo = vectors.tocoo()
-            total[coo.coords] += coo.data
-        return total
-
-    def _flat_positions(self, rows: np.ndarray) -> np.ndarray:
-        """Flat positions of the entries of blocks; padding rows, which are zero, go to the first entry."""
-        positions = rows[..., :, None] * self.m + rows[..., None, :]
-        padding = rows >= self.m
-        if padding.any():
-            positions[padding[..., :, None] | padding[..., None, :]] = 0
-        return positions.reshape(-1)
-
-    def _sparse_sum(self, blocks: list[Contribution], vectors: Any) -> Any:
-        row, column, value = [], [], []
+    def _sum(self, blocks: list[Contribution], vectors: Any) -> Any:
+        """Add up all contributions; those of padding rows, which have index m, are zero."""
+        total, parts = None, list[tuple[np.ndarray, FloatArray]]()
         for rows, block in blocks:
-            own = np.arange(self.m) if rows is None else rows
-            row.append(np.broadcast_to(own[..., :, None], block.shape).reshape(-1))
-            column.append(np.broadcast_to(own[..., None, :], block.shape).reshape(-1))
-            value.append(block.reshape(-1))
-        if row:
-            coords = np.concatenate(row), np.concatenate(column)
-            side = self.m + 1  # padding rows have index m
-            total = sp.coo_array((np.concatenate(value), coords), shape=(side, side)).tocsc()
-            total = total[: self.m, : self.m]
-        else:
-            total = sp.csc_array((self.m, self.m))
-        return total if vectors is None else sp.csc_array(total + sp.csc_array(vectors))
+            if rows is None and not self.sparse:
+                total = block if total is None else total + block
+            else:
+                parts.append((np.arange(self.m) if rows is None else rows, block))
+        if parts:
+            if self._coords is None:
+                row = [np.broadcast_to(rows[..., :, None], block.shape).reshape(-1) for rows, block in parts]
+                column = [
+                    np.broadcast_to(rows[..., None, :], block.shape).reshape(-1) for rows, block in parts
+                ]
+                self._coords = np.concatenate(row), np.concatenate(column)
+            values = np.concatenate([block.reshape(-1) for _, block in parts])
+            summed = sp.coo_array((values, self._coords), shape=(self.m + 1, self.m + 1))
+            more = (summed.tocsc() if self.sparse else summed.toarray())[: self.m, : self.m]
+            total = more if total is None else total + more
+        if total is None:
+            total = sp.csc_array((self.m, self.m)) if self.sparse else np.zeros((self.m, self.m))
+        if vectors is None:
+            return total
+        return total + (sp.csc_array(vectors) if self.sparse else vectors)
 
 
 # --- PSD cones
@@ -228,11 +200,6 @@ class _MatrixBatch:
     def numbers(self) -> float:
         """Floating-point numbers stored, temporary arrays included."""
         return 4.0 * self.dense.size + 2.0 * self.filled
-
-    def at_identity(self, multiple: float) -> Contribution:
-        """Contribution where ``H^-1`` is a multiple of the identity."""
-        flat = self._flat(self.dense)
-        return self.rows, multiple * (flat @ np.swapaxes(flat, -1, -2))
 
     def at(self, x: FloatArray, z_inverse: FloatArray) -> Contribution:
         """Contribution by dense products, matrix by matrix."""
@@ -346,18 +313,6 @@ class _SingleMatrix:
     @property
     def _index(self) -> np.ndarray | None:
         return None if self._all else self.rows
-
-    def at_identity(self, multiple: float) -> Contribution:
-        """Contribution where ``H^-1`` is a multiple of the identity."""
-        rows = self._rows
-        counts = np.unique(rows.indices, return_counts=True)[1].astype(np.float64)
-        if SPARSE_FLOP_NS * 10.0 * float(counts @ counts) < self.cost:
-            # Leave out empty columns: there are many, and each takes a pointer in the transpose.
-            used, column = np.unique(rows.indices, return_inverse=True)
-            narrow = sp.csr_array((rows.data, column, rows.indptr), shape=(rows.shape[0], used.size))
-            return self._index, multiple * (narrow @ narrow.T).toarray()
-        eye = np.eye(self.n)
-        return self._index, self._gram(multiple * eye, eye)
 
     def at(self, x: FloatArray, z_inverse: FloatArray) -> Contribution:
         """Contribution of all rows on the matrix."""

@@ -20,7 +20,7 @@ import numpy as np
 from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.dispatch import reduction_for
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm.interior_point import CONSERVATIVE_BOUNDARY_SHARE, optimise, search
+from sdpfeas.backends.ipm.interior_point import optimise, search
 from sdpfeas.backends.ipm.iteration_cost import (
     dual_form_flops,
     primal_form_flops,
@@ -103,31 +103,20 @@ class SpectralIpm(FeasibilityBackend):
         return self._search_structured(small.problem, inquiry).back(small)
 
     def _search_structured(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Look for a point or a certificate over structured rows."""
-        options = self.options
-        if inquiry.wanted == "margin":
-            claim = self._maximise_margin(problem, inquiry)
+        """Look for a point or a certificate over structured rows, with the largest margin if that is wanted.
+
+        The margin is that of the rows, so that the result also decides neighbouring problems.
+        """
+        form = margin_form(problem) if inquiry.wanted == "margin" else None
+        if form is not None:
+            view = inquiry.through(form)
+            start = form.start(view.start.point, view.start.certificate)
+            program = ConicProgram(form.problem, form.objective, start=start)
+            claim = self._optimise_structured(program, view).back(form)
             if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
                 return claim
-        system = StructuredSystem(problem, residual_tolerance=options.residual)
-        claim = search(system, inquiry, options.max_iterations)
-        failed = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
-        if not failed or inquiry.offer(claim.point, claim.certificate, final=True):
-            return claim
-        # Rounding errors grew too large before anything was proved; shorter steps keep better centred.
-        before = claim.iterations or 0
-        system = StructuredSystem(problem, residual_tolerance=options.residual, iteration=before)
-        return search(system, inquiry, before + options.max_iterations, CONSERVATIVE_BOUNDARY_SHARE)
-
-    def _maximise_margin(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Maximise the margin of the rows, so that the result also decides neighbouring problems."""
-        form = margin_form(problem)
-        if form is None:
-            return Claim(stop=Stop.UNSUPPORTED, raw_status="the rows have no margin in common")
-        inquiry = inquiry.through(form)
-        start = form.start(inquiry.start.point, inquiry.start.certificate)
-        program = ConicProgram(form.problem, form.objective, start=start)
-        return self._optimise_structured(program, inquiry).back(form)
+        system = StructuredSystem(problem, residual_tolerance=self.options.residual)
+        return search(system, inquiry, self.options.max_iterations)
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""

@@ -1,17 +1,20 @@
 """The blocks of the structured interior-point method: cones with Nesterov–Todd scaling.
 
-A :class:`Block` holds its part of the iterate, inverts its own Hessian ``H``, and contributes ``A H^-1 A*``
-to the Schur complement. :class:`MatrixBlock` is a PSD block or a SpectralBox; a SpectralBox has two cones
+A block holds its part of the iterate, inverts its own Hessian ``H``, and contributes ``A H^-1 A*`` to the
+Schur complement. H is diagonal in *scaled coordinates*, which change with every step: a dual matrix g has
+the coordinates ``T g T'``, a direction x is ``X = T' x T``. ``cost`` is the block's part of the objective, to
+be minimised. :class:`MatrixBlock` is a PSD block or a SpectralBox; a SpectralBox has two cones
 on one matrix, ``X - lower I`` and ``upper I - X``, and its Hessian ``P1 . P1 + P2 . P2`` is inverted by one
 simultaneous diagonalisation instead of n(n+1)/2 additional rows. :class:`VectorBlock` holds numbers between
 bounds: an orthant, or the slacks of inequality rows.
 
-``rho`` is the variable that multiplies the bounds of a block: tau, or the variable of a scale block.
+``rho`` is the variable that multiplies the bounds of a block: tau, or the variable of a scale block;
+``outer`` is its index among the variables that the system solves for last. ``rho_gradient`` is the derivative
+of the stationarity equation by rho, in scaled coordinates, None if it is zero.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,131 +38,6 @@ LANCZOS_STEPS, LANCZOS_TEST_STEPS, LANCZOS_ERROR = 60, 10, 0.005
 
 #: From this share of non-zeros on, the columns of a vector block are stored as a dense array.
 DENSE_SHARE = 0.25
-
-
-class Block(ABC):
-    """One block that is eliminated from the Newton system.
-
-    Its Hessian ``H`` is diagonal in scaled coordinates, which change with every step: a dual matrix g has
-    the coordinates ``T g T'``, a direction x is ``X = T' x T``. ``cost`` is the block's part of the
-    objective, to be minimised.
-    """
-
-    def __init__(self, cost: FloatArray) -> None:
-        self.cost = cost
-        self.x: FloatArray
-        #: Index of rho among the variables that the system solves for last: 0 for tau, 1 for the scale.
-        self.outer = 0
-        #: Derivative of the stationarity equation by rho, in scaled coordinates; None if it is zero.
-        self.rho_gradient: FloatArray | None = None
-
-    @property
-    @abstractmethod
-    def degree(self) -> int:
-        """Barrier degree of the block."""
-
-    @property
-    @abstractmethod
-    def complementarity(self) -> float:
-        """Inner product of its slacks and dual slacks."""
-
-    @property
-    @abstractmethod
-    def dual(self) -> FloatArray:
-        """The block's part of the dual slack in the stationarity equation."""
-
-    @abstractmethod
-    def scaled_cost(self) -> FloatArray:
-        """The cost in scaled coordinates."""
-
-    @abstractmethod
-    def row_values(self) -> FloatArray:
-        """Row values of the block."""
-
-    @abstractmethod
-    def adjoint(self, y: FloatArray) -> FloatArray:
-        """``A*y``."""
-
-    @abstractmethod
-    def scaled_apply(self, x: FloatArray) -> FloatArray:
-        """Row values of a direction in scaled coordinates."""
-
-    @abstractmethod
-    def scaled_adjoint(self, y: FloatArray) -> FloatArray:
-        """``A*y`` in scaled coordinates."""
-
-    @abstractmethod
-    def schur(
-        self, others: Sequence[FloatArray], *, single_precision: bool = False
-    ) -> tuple[Any, FloatArray]:
-        """Return ``A H^-1 A*``, or its diagonal, and one row ``A H^-1 q`` for each of the other matrices q.
-
-        With ``single_precision`` the first may be computed in single precision.
-        """
-
-    @abstractmethod
-    def solve_hessian(self, g: FloatArray) -> FloatArray:
-        """``H^-1 g`` in scaled coordinates."""
-
-    @abstractmethod
-    def set_target(self, centre: float, corrected: bool, eta: float) -> FloatArray:
-        """Set the right-hand side of the complementarity equation.
-
-        ``centre`` is the value that all products of slack and dual slack aim at; ``corrected`` adds
-        Mehrotra's second-order term of the last direction. Returns the right-hand side plus ``eta`` times
-        the dual slack, in scaled coordinates.
-        """
-
-    @abstractmethod
-    def set_direction(self, x: FloatArray, drho: float) -> None:
-        """Set the direction of the block, in scaled coordinates, and compute those of its slacks."""
-
-    @abstractmethod
-    def max_step(self) -> float:
-        """Longest step along the direction that stays in the cones."""
-
-    @abstractmethod
-    def propose(self, step: float, drho: float) -> None:
-        """Compute the block after a step; nothing changes before :meth:`accept`.
-
-        Raises ``numpy.linalg.LinAlgError`` if the step leaves the cones.
-        """
-
-    @abstractmethod
-    def accept(self) -> None:
-        """Take the step proposed last."""
-
-    @abstractmethod
-    def full_step(self) -> FloatArray:
-        """The block after a step of length one, in the cones or not."""
-
-    @abstractmethod
-    def start_cold(self, primal: float, dual: float) -> None:
-        """Start at multiples of the identity, a SpectralBox at its middle."""
-
-    @abstractmethod
-    def start_warm(self, g: FloatArray, mu: float, rho: float, hint: FloatArray) -> float:
-        """Start at the point of the central path with a given dual matrix.
-
-        ``g`` is ``A*y - cost`` without the trace row. ``hint`` is taken where ``g`` does not determine the
-        block. Returns the multiplier of the trace row, zero if there is none.
-        """
-
-    @abstractmethod
-    def copy_iterate(self, other: Any) -> None:
-        """Take over the iterate of a block of the same set with other rows."""
-
-    @abstractmethod
-    def rho_dual(self) -> float:
-        """``sum_j offset_j tr U_j``: the duals in the equation of rho."""
-
-    @abstractmethod
-    def rho_curvature(self) -> float:
-        """Minus the derivative of :meth:`rho_dual` by rho, for a given X."""
-
-    @abstractmethod
-    def rho_target(self) -> float:
-        """Part of the targets in the change of :meth:`rho_dual`."""
 
 
 # --- PSD blocks and spectral boxes
@@ -284,26 +162,31 @@ class NesterovToddCone:
         return NesterovToddCone.of((self.sign, self.offset), slack, dual)
 
 
-class MatrixBlock(Block):
+class MatrixBlock:
     """A PSD block (one cone) or a SpectralBox (two cones on one matrix).
 
     ``rows`` is None if no row has entries on the block.
     """
 
-    def __init__(self, block: BlockSet, rows: Rows | None, cost: FloatArray) -> None:
-        super().__init__(cost)
-        self._set, self.rows = block, rows
+    x: FloatArray
+
+    def __init__(self, block: BlockSet, rows: Rows | None, cost: FloatArray, outer: int = 0) -> None:
+        self._set, self.rows, self.cost, self.outer = block, rows, cost, outer
+        self.rho_gradient: FloatArray | None = None
         self._has_cost = bool(np.any(cost))
 
     def start_cold(self, primal: float, dual: float) -> None:
-        """Start at a multiple of the identity, or at the middle of the box."""
+        """Start at multiples of the identity, or at the middle of the box."""
         block, n = self._set, self._set.n
         middle = block.middle if block.bounded else primal
         spectra = [(np.full(n, sign * middle + offset), np.full(n, dual)) for sign, offset in block.slacks]
         self._start(np.eye(n), spectra, 1.0)
 
     def start_warm(self, g: FloatArray, mu: float, rho: float, hint: FloatArray) -> float:
-        """Diagonalise ``g`` and solve for the eigenvalues."""
+        """Start at the point of the central path with a given dual matrix ``g``, without the trace row.
+
+        Returns the multiplier of the trace row, zero if there is none.
+        """
         lam, vec = eigh(g)
         block, n = self._set, g.shape[0]
         if not block.bounded:
@@ -384,7 +267,11 @@ class MatrixBlock(Block):
     def schur(
         self, others: Sequence[FloatArray], *, single_precision: bool = False
     ) -> tuple[Any, FloatArray]:
-        """Gram matrix of the transformed rows, weighted by ``1 / K``."""
+        """Return ``A H^-1 A*`` and one row ``A H^-1 q`` for each of the other matrices q.
+
+        The first is the Gram matrix of the transformed rows, weighted by ``1 / K``; with ``single_precision``
+        it may be computed in single precision.
+        """
         if self._rows is None:
             return np.zeros((0, 0)), np.zeros((len(others), 0))
         return weighted_gram(self._rows, self._kernel, others, single_precision=single_precision)
@@ -394,7 +281,12 @@ class MatrixBlock(Block):
         return g if self._kernel is None else g / self._kernel
 
     def set_target(self, centre: float, corrected: bool, eta: float) -> FloatArray:
-        """Set the targets of all cones and return their sum."""
+        """Set the right-hand side of the complementarity equations.
+
+        ``centre`` is the value that all products of slack and dual slack aim at; ``corrected`` adds
+        Mehrotra's second-order term of the last direction. Returns the right-hand side plus ``eta`` times
+        the dual slack, in scaled coordinates.
+        """
         for cone in self.cones:
             cone.set_target(centre, corrected)
         return np.asarray(sum(cone.sign * cone.target_in_block(eta) for cone in self.cones))
@@ -410,7 +302,10 @@ class MatrixBlock(Block):
         return min(cone.max_step() for cone in self.cones)
 
     def propose(self, step: float, drho: float) -> None:
-        """Compute all cones after a step."""
+        """Compute all cones after a step; nothing changes before :meth:`accept`.
+
+        Raises ``numpy.linalg.LinAlgError`` if the step leaves the cones.
+        """
         dx = self._unscaled_direction()
         self._proposed = self.x + step * dx, [cone.moved(step, dx, drho) for cone in self.cones]
 
@@ -427,7 +322,7 @@ class MatrixBlock(Block):
         self.x, self.cones = self._proposed
         self._update_coordinates()
 
-    def copy_iterate(self, other: MatrixBlock) -> None:
+    def copy_iterate(self, other: Any) -> None:
         """Take over slacks and dual slacks."""
         self._proposed = other.x, other.cones
         self.accept()
@@ -488,14 +383,15 @@ def extreme_eigenvalues(matrix: FloatArray, both: bool) -> tuple[float, float]:
 # --- Orthants, and slacks of inequality rows
 
 
-class VectorBlock(Block):
+class VectorBlock:
     """Numbers ``lower rho <= x <= upper rho``. Every finite bound has a slack s and a dual p.
 
     ``columns`` is A; None if no row has entries on the block. Every number has a bound.
     """
 
     def __init__(self, columns: Any, lower: FloatArray, upper: FloatArray, cost: FloatArray) -> None:
-        super().__init__(cost)
+        self.cost, self.outer = cost, 0
+        self.rho_gradient: FloatArray | None = None
         low, high = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
         self._columns: Any = np.zeros((0, lower.size)) if columns is None else _dense_if_filled(columns)
         self._lower, self._upper = lower, upper
@@ -543,7 +439,7 @@ class VectorBlock(Block):
         self._update(self.s, products / self.s)
 
     def start_warm(self, g: FloatArray, mu: float, rho: float, hint: FloatArray) -> float:
-        """Start at the hint where it is positive."""
+        """Start at the hint where it is positive, else on the central path with a given dual vector ``g``."""
         x, _ = central_path_pair(g, mu)
         self.start_at(np.where(hint > 0.0, hint, x), rho, mu)
         return 0.0
@@ -555,7 +451,7 @@ class VectorBlock(Block):
         if self._offsets.any():
             self.rho_gradient = -self._sum(self._signs * self._offsets * p / s)
 
-    def copy_iterate(self, other: VectorBlock) -> None:
+    def copy_iterate(self, other: Any) -> None:
         """Take over numbers, slacks and duals."""
         self.x = other.x
         self._update(other.s, other.p)
@@ -595,7 +491,7 @@ class VectorBlock(Block):
         return g / self._hessian
 
     def set_target(self, centre: float, corrected: bool, eta: float) -> FloatArray:
-        """Set the targets of all products ``s p``."""
+        """Set the targets of all products ``s p``; see :meth:`MatrixBlock.set_target`."""
         self._target = centre - self.s * self.p
         if corrected:
             self._target = self._target - self._ds * self._dp

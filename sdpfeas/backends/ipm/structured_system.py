@@ -25,7 +25,6 @@ from sdpfeas.backends.ipm.interior_point import NewtonSystem
 from sdpfeas.backends.ipm.iteration_cost import structured_flops, structured_memory
 from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations
 from sdpfeas.backends.ipm.structured_cones import (
-    Block,
     MatrixBlock,
     RowSlacks,
     VectorBlock,
@@ -55,6 +54,9 @@ SINGLE_PRECISION_ROWS, SINGLE_PRECISION_GAP, SINGLE_PRECISION_STEP = 250, 3e-4, 
 
 #: Indices of the rows of a block among all rows.
 Index = slice | np.ndarray
+
+#: A block that is eliminated.
+Block = MatrixBlock | VectorBlock
 
 #: A solution of all equations but those of the outer variables: X by blocks, in scaled coordinates, y and v.
 Direction = tuple[list[FloatArray], FloatArray, FloatArray]
@@ -156,8 +158,7 @@ class StructuredSystem(NewtonSystem):
                 values = None if own is None else own.columns()
                 made = VectorBlock(values, np.zeros(block.n), np.full(block.n, np.inf), cost[b])
             else:
-                made = MatrixBlock(block, own, cost[b])
-                made.outer = self._right.shape[0] - 1
+                made = MatrixBlock(block, own, cost[b], self._right.shape[0] - 1)
             self.blocks.append(made)
             self.index.append(_as_slice(active))
             self._block_at[b] = made
