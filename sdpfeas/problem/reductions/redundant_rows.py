@@ -22,7 +22,7 @@ from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Rows, Sparse
+from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.base import EMPTY
 from sdpfeas.problem.sets import BlockSet
 
@@ -228,11 +228,21 @@ def _simple(weights: FloatArray, most: int) -> dict[int, Fraction] | None:
 
 
 class _Integers:
-    """The rows of a problem as integers divided by powers of two, converted once on demand."""
+    """The rows of a problem as integers divided by powers of two, converted once on demand.
+
+    Columns are the stacked entries of all blocks.
+    """
 
     def __init__(self, problem: FeasibilityProblem) -> None:
         self._problem = problem
-        self._read: dict[int, tuple[dict[int, dict[int, int]], int]] = {}
+        self._starts = np.cumsum([0, *(block.entries for block in problem.sets)]).tolist()
+        #: Columns of the ones in the identity of every block with a prescribed trace.
+        self._eyes = {
+            b: (self._starts[b] + np.flatnonzero(block.identity().reshape(-1))).tolist()
+            for b, block in enumerate(problem.sets)
+            if block.trace is not None
+        }
+        self._read: dict[int, tuple[dict[int, int], int]] = {}
         self._left = float(INTEGER_ENTRIES)
 
     @cached_property
@@ -240,48 +250,26 @@ class _Integers:
         """Average number of entries of a row."""
         return float(sum(r.entries / r.m for r in self._problem.rows if not r.empty))
 
-    @cached_property
-    def _blocks(self) -> list[list[int]]:
-        """For every row the blocks in which it may have entries."""
-        found: list[list[int]] = [[] for _ in range(self._problem.m)]
-        for b, rows in enumerate(self._problem.rows):
-            if isinstance(rows, Sparse):
-                places = np.flatnonzero(np.diff(rows.array.indptr)).tolist()
-            else:
-                places = list(range(rows.m))
-            for i in places:
-                found[i].append(b)
-        return found
-
-    def _row(self, i: int) -> tuple[dict[int, dict[int, int]], int]:
-        """Return the nonzero entries of a row by block, multiplied by ``2**bits``, and ``bits``."""
+    def _row(self, i: int) -> tuple[dict[int, int], int]:
+        """Return the nonzero entries of a row, multiplied by ``2**bits``, and ``bits``."""
         if i not in self._read:
             check_deadline("the search for redundant rows")
-            parts = {b: self._problem.rows[b].exact_terms(i) for b in self._blocks[i]}
-            values = [v for part in parts.values() for v in part.values()]
-            bits = max((v.denominator.bit_length() - 1 for v in values), default=0)
-            whole = {
-                b: {k: v.numerator << (bits - v.denominator.bit_length() + 1) for k, v in part.items()}
-                for b, part in parts.items()
+            terms = {
+                self._starts[b] + k: v
+                for b in np.flatnonzero(self._problem.upper_norms[:, i]).tolist()
+                for k, v in self._problem.rows[b].exact_terms(i).items()
             }
+            bits = max((v.denominator.bit_length() - 1 for v in terms.values()), default=0)
+            whole = {k: v.numerator << (bits - v.denominator.bit_length() + 1) for k, v in terms.items()}
             self._read[i] = whole, bits
         return self._read[i]
 
     def eliminated(self, index: list[int], first: int = 0) -> Iterator[Following]:
         """Yield dependent rows among ``index`` by exact elimination; the first ``first`` rows are kept."""
-        problem = self._problem
         if self._entries * len(index) > self._left:
             return
-        starts = np.cumsum([0, *(block.entries for block in problem.sets)])
-        eyes = [
-            {int(starts[b]) + int(k): 1 for k in np.flatnonzero(block.identity().reshape(-1))}
-            for b, block in enumerate(problem.sets)
-            if block.trace is not None
-        ]
-        rows = [
-            {int(starts[b]) + k: v for b, part in self._row(i)[0].items() for k, v in part.items()}
-            for i in index
-        ]
+        eyes = [dict.fromkeys(columns, 1) for columns in self._eyes.values()]
+        rows = [self._row(i)[0] for i in index]
         found = combinations([*eyes, *rows], len(eyes) + first, int(self._left))
         for place, weights in () if found is None else found.items():
             if place < len(eyes):
@@ -303,30 +291,23 @@ class _Integers:
         The result maps blocks with a prescribed trace to the multiple of their identity. None if the
         remainder has another form, or the budget of ``INTEGER_ENTRIES`` is exhausted.
         """
-        problem = self._problem
         self._left -= self._entries * (1 + len(weights))
         if self._left < 0.0:
             return None
-        left: list[dict[int, int]] = [{} for _ in problem.sets]
         coefficients = {k: Fraction(1), **{j: -w for j, w in weights.items()}}
         shares = {j: w / (1 << self._row(j)[1]) for j, w in coefficients.items()}
         common = math.lcm(*(share.denominator for share in shares.values()))
+        rest: dict[int, int] = {}
         for j, share in shares.items():
-            factor = share.numerator * (common // share.denominator)
-            parts = self._row(j)[0]
             check_deadline("the search for redundant rows")
-            for b, part in parts.items():
-                total = left[b]
-                for place, value in part.items():
-                    total[place] = total.get(place, 0) + factor * value
+            factor = share.numerator * (common // share.denominator)
+            for column, value in self._row(j)[0].items():
+                rest[column] = rest.get(column, 0) + factor * value
         out = {}
-        for b, (block, total) in enumerate(zip(problem.sets, left, strict=True)):
-            rest = {place: value for place, value in total.items() if value}
-            if not rest:
-                continue
-            wanted = np.flatnonzero(block.identity().reshape(-1)).tolist()
-            values = set(rest.values())
-            if block.trace is None or len(values) != 1 or sorted(rest) != wanted:
+        for b, columns in self._eyes.items():
+            values = {rest.pop(column, 0) for column in columns}
+            if len(values) > 1:
                 return None
-            out[b] = Fraction(values.pop(), common)
-        return out
+            if value := values.pop():
+                out[b] = Fraction(value, common)
+        return None if any(rest.values()) else out
