@@ -304,9 +304,11 @@ class Rows(ABC):
     def _plain_norms(self) -> FloatArray:
         """Return the Frobenius norms, valid if squares neither underflow nor overflow."""
 
-    @abstractmethod
     def _row(self, i: int) -> FloatArray:
-        """Return row ``i`` as an array, up to rounding of its entries."""
+        """Return row ``i`` with at most ``depths[1]`` chained roundings in an entry."""
+        unit = np.zeros(self.m)
+        unit[i] = 1.0
+        return self.stable_adjoint(unit)
 
     def require_representable(self) -> None:
         """Raise ``RowError`` if the norm of a row overflows."""
@@ -473,11 +475,6 @@ class Rows(ABC):
     def gram_depth(self) -> int:
         """Upper bound of the number of chained roundings in one entry of ``gram``."""
         return sum(self.depths) + int(np.prod(self.shape)) + 8
-
-    @property
-    def _row_depth(self) -> int:
-        """Upper bound of the number of chained roundings in one entry of ``_row``."""
-        return self.depths[1]
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute; raise if it was set before."""

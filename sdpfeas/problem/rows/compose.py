@@ -131,15 +131,8 @@ class Stacked(Rows):
     def gram_depth(self) -> int:
         """Largest number of chained roundings within the parts and between them."""
         within = max(part.gram_depth for part in self.parts)
-        return max(within, self._row_depth + max(part.depths[0] for part in self.parts) + 2)
-
-    @property
-    def _row_depth(self) -> int:
-        return max(part._row_depth for part in self.parts)
-
-    def _row(self, i: int) -> FloatArray:
-        part, k = self._locate(i)
-        return part._row(k)
+        apply, adjoint = zip(*(part.depths for part in self.parts), strict=True)
+        return max(within, max(apply) + max(adjoint) + 2)
 
     def _locate(self, i: int) -> tuple[Rows, int]:
         """Return the part that contains row ``i``, and its index in the part."""
@@ -346,16 +339,6 @@ class Combined(Rows):
     def gram_depth(self) -> int:
         """Number of chained roundings in ``C G C'``."""
         return self.base.gram_depth + 2 * (longest_row(self._csr) + 2)
-
-    @property
-    def _row_depth(self) -> int:
-        return self.base._row_depth + longest_row(self._csr) + 2
-
-    def _row(self, i: int) -> FloatArray:
-        out = np.zeros(self.shape)
-        for k in range(self._csr.indptr[i], self._csr.indptr[i + 1]):
-            out += self._csr.data[k] * self.base._row(int(self._csr.indices[k]))
-        return out
 
     def _select(self, index: np.ndarray) -> Rows:
         return Combined(self._csr[index], self.base)

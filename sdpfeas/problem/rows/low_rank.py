@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.limits import WRITE_FLOPS
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
 from sdpfeas.problem.rows.base import (
     EMPTY,
@@ -315,11 +315,6 @@ class LowRank(FactorRows):
             f, s = self._factors[part], self._signs[part]
             out[i] = np.sqrt(max(float(s @ ((f @ f.T) ** 2) @ s), 0.0))
         return out
-
-    def _row(self, i: int) -> FloatArray:
-        start, stop = np.searchsorted(self._owner, [i, i + 1])
-        f = self._factors[start:stop]
-        return symmetrize((f.T * self._signs[start:stop]) @ f)
 
     def _select(self, index: np.ndarray) -> Rows:
         starts = np.searchsorted(self._owner, np.arange(self.m + 1))

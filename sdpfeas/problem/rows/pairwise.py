@@ -136,11 +136,6 @@ class PairwiseDifference(FactorRows):
         """Return the units of the equal ``LowRank`` rows."""
         return LowRank.from_stacked(self.differences(), np.ones(self.m), np.arange(self.m), self.m).units()
 
-    def _row(self, i: int) -> FloatArray:
-        a, b = self.pairs
-        d = self._means[a[i]] - self._means[b[i]]
-        return np.outer(d, d)
-
     def _select(self, index: np.ndarray) -> Rows:
         return selection(self, index)
 

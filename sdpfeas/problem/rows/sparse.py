@@ -135,9 +135,6 @@ class Sparse(Rows):
         squares = self._csr.data * self._csr.data
         return np.sqrt(np.bincount(stored_rows(self._csr), weights=squares, minlength=self.m))
 
-    def _row(self, i: int) -> FloatArray:
-        return np.asarray(self._csr[[i]].toarray()).reshape(self.shape)
-
     def _select(self, index: np.ndarray) -> Rows:
         if index.size == self.m and np.array_equal(index, np.arange(self.m)):
             return self
