@@ -125,21 +125,6 @@ def divided(table: Any, own: np.ndarray) -> Any:
     return out
 
 
-def _exact_congruence(basis: np.ndarray, term: FloatArray) -> FloatArray | None:
-    """Return ``V' C V`` in doubles if it is exact: integers below ``2**53`` times a power of two."""
-    v = basis.astype(np.float64)
-    largest = float(np.max(np.abs(v), initial=0.0))
-    exponent = int(np.frexp(np.max(np.abs(term), initial=0.0))[1])
-    if exponent > 52 or largest >= 2.0**26:
-        return None
-    for power in (0, 10, 20, 30):
-        scaled = np.ldexp(term, power)
-        if np.array_equal(scaled, np.rint(scaled)):
-            size = math.ldexp(1.0, exponent + power) * (largest * v.shape[0]) ** 2
-            return np.ldexp(symmetrize(v.T @ scaled @ v), -power) if size < 2.0**52 else None
-    return None
-
-
 class NotReduced(ProblemError):
     """The problem on a face has data that are not exactly representable as doubles."""
 
@@ -204,19 +189,16 @@ class Faces:
             if basis is None or basis.ndim == 1:
                 out.append(term if basis is None else term[basis])
                 continue
-            turned_doubles = _exact_congruence(basis, term)
-            if turned_doubles is not None:
-                out.append(turned_doubles)
-                continue
             whole, common = integral(map(Fraction, term.reshape(-1).tolist()))
-            turned = self._on(basis, whole.reshape(term.shape)).reshape(-1)
             try:
-                near = [float(Fraction(int(v), common)) for v in turned]
-            except OverflowError:
+                values = _floats(self._on(basis, whole.reshape(term.shape)))
+            except NotReduced:
                 return None
-            if any(Fraction(v) * common != exact for v, exact in zip(near, turned, strict=True)):
+            bits = common.bit_length() - 1  # denominators of doubles are powers of two
+            turned = np.ldexp(values, -bits)
+            if not np.array_equal(np.ldexp(turned, bits), values):
                 return None
-            out.append(np.array(near).reshape(size, size))
+            out.append(turned)
         return tuple(out)
 
     def row(self, b: int, i: int) -> np.ndarray:
