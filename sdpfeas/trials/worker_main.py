@@ -1,8 +1,15 @@
-"""The program of a worker process, which runs trials: ``python worker_main.py JOBS REPLIES MARK PATH``.
+"""The program of a worker process: ``python worker_main.py CONTROL JOBS REPLIES MARK PATH``.
 
-It reads trials from the pipe JOBS and writes results to the pipe REPLIES. The parent collects standard
-output and standard error; MARK in the output separates a trial from the one before. The parent enforces the
-limits. Only the standard library is imported here, so a worker starts quickly.
+It forks (:func:`supervise`). The child is the worker, which reads trials from the pipe JOBS and writes
+results to the pipe REPLIES. The runner collects standard output and standard error, where MARK separates a
+trial from the one before, and enforces the limits.
+
+The other process is the supervisor. It kills the worker with all its descendants when the pipe CONTROL
+closes, when the runner dies, or when the worker ends. A worker that hangs in native code cannot do this
+itself, and its descendants may leave its process group or lose their parent. On Linux the supervisor is a
+child subreaper (``prctl(2)``), so orphans become its children. It exits with the status of the worker.
+
+Only the standard library is imported here, so a worker starts quickly.
 """
 
 from __future__ import annotations
@@ -14,6 +21,8 @@ import io
 import json
 import os
 import pickle
+import select
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -22,6 +31,15 @@ from typing import Any, BinaryIO
 
 #: Bytes of the length field in front of a message.
 LENGTH_BYTES = 8
+
+
+#: Seconds between checks that the runner is alive: a fork of the runner may keep the pipe CONTROL open.
+RUNNER_POLL_SECONDS = 1.0
+
+SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36
+
+#: Whether the system has child subreapers; elsewhere only the process group of the worker is killed.
+HAS_SUBREAPER = sys.platform == "linux"
 
 
 class _PlainPickler(pickle.Pickler):
@@ -119,9 +137,98 @@ def _flush() -> None:
         ctypes.CDLL(None).fflush(None)  # buffered output of native solvers
 
 
+# --- the supervisor
+
+
+def supervise(control: int, pipes: list[int]) -> None:
+    """Fork; return in the child, which is the worker, and supervise it in the parent until it ends."""
+    runner = os.getppid()
+    _prctl(SET_CHILD_SUBREAPER, 1)
+    news, bell = os.pipe()
+    for end in (news, bell):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(bell)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    worker = os.fork()
+    if worker == 0:
+        os.setpgid(0, 0)
+        _prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for fd in (control, news, bell):
+            os.close(fd)
+        return
+    # The runner detects the end of the worker by its pipes, so no other process may keep them open.
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nowhere, fd)
+    for fd in pipes:
+        os.close(fd)
+    ended = None
+    while ended is None and os.getppid() == runner:
+        ready = select.select([control, news], [], [], RUNNER_POLL_SECONDS)[0]
+        if control in ready:
+            break
+        with suppress(BlockingIOError):
+            os.read(news, 4096)
+        ended = _reap(worker)
+    _kill_descendants(worker)
+    if ended is not None and ended < 0:
+        if -ended != signal.SIGKILL:
+            signal.signal(-ended, signal.SIG_DFL)
+        os.kill(os.getpid(), -ended)
+    os._exit(ended or 0)
+
+
+def _prctl(option: int, value: int) -> None:
+    """Call ``prctl(2)`` on Linux."""
+    if HAS_SUBREAPER:
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    """Child processes, including adopted orphans."""
+    found, own = [], os.getpid()
+    for entry in Path("/proc").iterdir() if HAS_SUBREAPER else ():
+        with suppress(OSError, ValueError, IndexError):
+            # The program name in parentheses may contain any character.
+            if (
+                entry.name.isdigit()
+                and int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1]) == own
+            ):
+                found.append(int(entry.name))
+    return found
+
+
+def _kill_descendants(worker: int) -> None:
+    """Kill all children until none is left: the children of a killed child become children of this one."""
+    if not HAS_SUBREAPER:
+        with suppress(OSError):
+            os.killpg(worker, signal.SIGKILL)
+    while True:
+        for child in _children():
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _reap(worker: int) -> int | None:
+    """Collect the children that have ended; return the exit code of the worker, or None while it runs."""
+    ended = None
+    with suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            if found[0] == worker:
+                ended = os.waitstatus_to_exitcode(found[1])
+    return ended
+
+
 if __name__ == "__main__":
-    pipes = [int(fd) for fd in sys.argv[1:3]]
-    for pipe in pipes:  # child processes must not keep the pipes open after this one ended
-        os.set_inheritable(pipe, False)
-    sys.path[:] = json.loads(sys.argv[4])
-    main(os.fdopen(pipes[0], "rb"), os.fdopen(pipes[1], "wb"), sys.argv[3].encode())
+    _control, *_pipes = map(int, sys.argv[1:4])
+    supervise(_control, _pipes)
+    for _pipe in _pipes:  # child processes must not keep the pipes open after this one ended
+        os.set_inheritable(_pipe, False)
+    sys.path[:] = json.loads(sys.argv[5])
+    main(os.fdopen(_pipes[0], "rb"), os.fdopen(_pipes[1], "wb"), sys.argv[4].encode())

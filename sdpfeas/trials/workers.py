@@ -4,7 +4,7 @@
 :func:`run_once` uses a new process. :func:`run_shared` uses the pool of this process, which isolated solves
 and the cells of studies share. Idle workers end after a while, because nothing signals the last trial.
 
-A worker is a child of a supervisor (:mod:`~sdpfeas.trials.supervisor`), which leaves no process behind.
+A worker is a child of a supervisor (:mod:`~sdpfeas.trials.worker_main`), which leaves no process behind.
 Messages from a worker are unpickled without classes, so foreign code in a worker cannot run code here.
 """
 
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from sdpfeas.errors import SdpfeasError, safe_text
-from sdpfeas.trials import supervisor, worker_main
+from sdpfeas.trials import worker_main
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial, thread_environment
 from sdpfeas.trials.worker_main import LENGTH_BYTES, encode_message
 
@@ -103,10 +103,9 @@ class Worker:
         jobs, self._jobs = os.pipe()
         self._replies, replies = os.pipe()
         self._log, log = os.pipe()
-        program = [sys.executable, "-P", worker_main.__file__, str(jobs), str(replies), self._mark]
-        guard = [sys.executable, "-I", "-S", supervisor.__file__, str(control), f"{jobs},{replies}"]
+        program = [sys.executable, "-P", worker_main.__file__, str(control), str(jobs), str(replies)]
         self._process = subprocess.Popen(
-            [*guard, *program, json.dumps(_path())],
+            [*program, self._mark, json.dumps(_path())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
