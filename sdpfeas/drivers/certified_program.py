@@ -21,10 +21,12 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdpfeas.backends.auto import MULTIPRECISION, Auto
 from sdpfeas.backends.base import FeasibilityBackend
@@ -42,7 +44,7 @@ from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.families.parametric_family import MonotoneFamily
 from sdpfeas.families.threshold_bounds import Bound
-from sdpfeas.numerics.exact_arithmetic import Reading, fractions_to_floats, rounded_down
+from sdpfeas.numerics.exact_arithmetic import Reading, fractions_to_floats, rounded_down, simplest_between
 from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
@@ -87,6 +89,9 @@ FACIAL_TIME_SHARE = 0.3
 #: Share of the tolerances that the width of a bracket in multiprecision arithmetic may take.
 MULTIPRECISION_SHARE = 0.1
 
+
+#: Largest numerator times denominator of an exact value.
+SIMPLE_VALUE_SIZE = 10**6
 
 #: A point and multipliers.
 Evidence = tuple[Point, FloatArray]
@@ -255,6 +260,7 @@ class Settings:
     absolute_tol: float
     deadline: Deadline
     watch: Watch = _unwatched
+    exact: bool = False
 
     @property
     def unwatched(self) -> Settings:
@@ -293,6 +299,8 @@ class CertifiedProgram:
         self._family = ProgramFamily(program)
         self.bracket = Bracket(self._family, settings.tol, settings.absolute_tol)
         self._first_seconds = 0.0
+        #: The maximum, if it is asked for and proved exactly.
+        self.value: Fraction | None = None
 
     @property
     def _ended(self) -> bool:
@@ -319,6 +327,8 @@ class CertifiedProgram:
                     self._solve_on_face(self.feasibility.check.chain)
                 if not self._ended and self._takes_multiprecision:
                     self._solve_in_multiprecision()
+            if bracket.closed and self._settings.exact:
+                self.value = self._exact_value()
         except LimitError as error:
             return str(error)
         if bracket.closed:
@@ -394,11 +404,8 @@ class CertifiedProgram:
         cones = all(block.cone and not block.free for block in problem.sets)
         if not (problem.m and cones and problem.equality.all()):
             return None
-        lmis = [
-            LMI(block, -c, [rows])
-            for (_, block, rows), c in zip(problem.blocks(), self._program.objective, strict=True)
-        ]
-        dual = FeasibilityProblem([Free(problem.m)], [None], [], [], lmis=lmis)
+        dual = multiplier_problem(self._program)
+        assert dual is not None
         found = solve(dual, self._settings.solver, time_limit=self._interior_seconds, rigorous=True)
         return None if found.verdict is not Verdict.FEASIBLE or found.point is None else -found.point[0]
 
@@ -460,10 +467,94 @@ class CertifiedProgram:
                 if bound is not None:
                     bracket.reduce_upper(0.0 - rounded_down(-bound), fractions_to_floats(y))
 
+    def _exact_value(self) -> Fraction | None:
+        """Return the simplest number in the bracket, if a point and multipliers are proved to attain it.
+
+        Both are solutions of feasibility problems, without rounding: their rows are those of the program and
+        the objective, multiplied by the denominator.
+        """
+        bracket, settings = self.bracket, self._settings
+        value = simplest_value(bracket.lower, bracket.upper)
+        program = None if value is None else multiplied(self._program, value.denominator)
+        if value is None or program is None:
+            return None
+        level = float(value.numerator)
+        duals = multiplier_problem(program, level)
+        found = list[Point]()
+        for problem in (ProgramFamily(program).at(level), duals):
+            if problem is not None and not settings.deadline.expired:
+                limit = settings.deadline.left
+                result = solve(problem, settings.solver, time_limit=limit, rigorous=True)
+                if result.verdict is Verdict.FEASIBLE and result.point is not None:
+                    found.append(result.point)
+                    continue
+            return None
+        bracket.raise_lower(rounded_down(value), found[0])
+        bracket.reduce_upper(0.0 - rounded_down(-value), -found[1][0] / value.denominator)
+        return value
+
 
 def converges_to_ray(claim: Claim) -> bool:
     """Whether the embedding of an interior-point method ended at a ray, so that a program has no optimum."""
     return bool(claim.info.get("kappa", 0.0) > claim.info.get("tau", math.inf))
+
+
+# --- Exact values
+
+
+def simplest_value(low: float, high: float) -> Fraction | None:
+    """Return the simplest fraction in a bracket; None if it is not simple."""
+    if low <= 0.0 <= high:
+        return Fraction(0)
+    least, most = sorted((abs(Fraction(low)), abs(Fraction(high))))
+    unit = max(least.denominator, most.denominator)
+    found = simplest_between(int(least * unit), int(most * unit), unit, SIMPLE_VALUE_SIZE)
+    return found if found is None or low > 0.0 else -found
+
+
+def multiplied(program: ConicProgram, factor: int) -> ConicProgram | None:
+    """Return a program with its objective multiplied by an integer; None if that rounds a number."""
+    if factor == 1:
+        return program
+    with np.errstate(over="ignore"):
+        terms = tuple(factor * c for c in program.objective)
+    pairs = (
+        pair
+        for c, t in zip(program.objective, terms, strict=True)
+        for pair in set(zip(c.reshape(-1).tolist(), t.reshape(-1).tolist(), strict=True))
+    )
+    exact = all(math.isfinite(t) and factor * Fraction(c) == Fraction(t) for c, t in pairs)
+    return replace(program, objective=terms) if exact else None
+
+
+def multiplier_problem(program: ConicProgram, level: float = math.inf) -> FeasibilityProblem | None:
+    """Return the problem of ``x = -y`` for multipliers ``y`` that prove a bound of at most ``level``.
+
+    ``A*x - c`` is in the cones and zero on Free blocks, ``x_i`` has the sign of the bound of its row, and
+    ``b'x <= level``. None if a set is no cone, or a row has two different bounds.
+    """
+    problem, lmis = program.problem, list[LMI]()
+    below, above = np.isfinite(problem.lower), np.isfinite(problem.upper)
+    sided = np.flatnonzero(~problem.equality)
+    if not all(block.cone for block in problem.sets) or np.any(below[sided] == above[sided]):
+        return None
+    parts = [sp.eye_array(problem.m, format="csr")[sided]]
+    lower = [np.where(below[sided], -np.inf, 0.0)]
+    upper = [np.where(below[sided], 0.0, np.inf)]
+    for (_, block, rows), c in zip(problem.blocks(), program.objective, strict=True):
+        if block.free:
+            parts.append(rows.to_csr().T)
+            lower.append(c)
+            upper.append(c)
+        else:
+            lmis.append(LMI(block, -c, [rows]))
+    if math.isfinite(level):
+        parts.append(sp.csr_array(np.where(below, problem.lower, problem.upper)[None]))
+        lower.append(np.array([-np.inf]))
+        upper.append(np.array([level]))
+    matrix = sp.csr_array(sp.vstack(parts, format="csr"))
+    bounds = np.concatenate(lower), np.concatenate(upper)
+    return FeasibilityProblem([Free(problem.m)], [matrix if matrix.shape[0] else None], *bounds, lmis=lmis)
 
 
 # --- Convex combinations with strictly feasible evidence

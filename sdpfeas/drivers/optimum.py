@@ -28,7 +28,7 @@ from sdpfeas.drivers.isolation import make_available
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import BackendError, LimitError, ProblemError
 from sdpfeas.notebook import Card
-from sdpfeas.numerics.exact_arithmetic import READERS, Reading, as_reading
+from sdpfeas.numerics.exact_arithmetic import READERS, Reading, as_reading, rounded_down
 from sdpfeas.numerics.limits import WRITE_FLOPS, guard, limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
@@ -90,6 +90,9 @@ class Optimum:
         objective improves.
     bound : optional
         The bound of the variables within which the bracket holds, as the user gave it; None without one.
+    value : Fraction or None
+        The optimal value, if it is proved exactly: with ``exact=True``, or on a tiny polyhedron. The bracket
+        is then the value, or the two doubles next to it.
 
     Examples
     --------
@@ -112,6 +115,7 @@ class Optimum:
     reading: Reading = Reading.STORED
     unbounded: bool = False
     bound: Any = None
+    value: Fraction | None = None
 
     @property
     def proved_ends(self) -> str:
@@ -163,6 +167,7 @@ def optimum(
     bound: Bound | None = None,
     options: Mapping[str, Any] | None = None,
     callback: Callable[[float, float, float], Any] | None = None,
+    exact: bool = False,
 ) -> Optimum:
     """Bracket the optimal value of a linear objective over a problem, or of a cvxpy model, with proofs.
 
@@ -194,6 +199,9 @@ def optimum(
     callback : callable, optional
         Called in every iteration with the ends that are proved so far, infinite at first, and with the
         relative gap of the iterate, which is an estimate. Not called while a part or a face is bracketed.
+    exact : bool
+        Also try to prove that the optimal value is the simplest fraction in the bracket, such as 23 or 128/3,
+        which often holds for problems with simple data. It takes two more solves on the boundary.
 
     Returns
     -------
@@ -253,7 +261,7 @@ def optimum(
             low, high = (-high, -low) if goal.sense == "min" else (low, high)
             callback(_round_down(low, factor, offset), 0.0 - _round_down(-high, factor, -offset), gap)
 
-    settings = Settings(found_solver, backend, tol, absolute_tol * float(factor), deadline, watch)
+    settings = Settings(found_solver, backend, tol, absolute_tol * float(factor), deadline, watch, exact)
     try:
         found = _maximum(read.problem, terms, settings)
     except LimitError as error:
@@ -261,7 +269,11 @@ def optimum(
     low, high = found.lower, found.upper
     if goal.sense == "min":
         low, high = -high, -low
-    reason, y = found.reason, found.multipliers
+    reason, y, value = found.reason, found.multipliers, found.value
+    if value is not None:
+        value = (-value if goal.sense == "min" else value) / factor + offset
+    elif exact and found.converged and found.infeasible is None and not found.unbounded:
+        reason += "; no exact value was proved"
     # Only here are the ends those of the user: a minimum is computed as a maximum.
     missing = [name for name, end in (("lower", low), ("upper", high)) if not math.isfinite(end)]
     if missing and found.infeasible is None and not found.unbounded:
@@ -269,16 +281,20 @@ def optimum(
     if read_mode is not Reading.STORED:
         example = read.example or example
         reason += f"; as {read_mode} ({example})" if example else f"; as {read_mode}, which is as stored"
+    lower, upper = _round_down(low, factor, offset), 0.0 - _round_down(-high, factor, -offset)
+    if value is not None and not found.unbounded:
+        lower, upper = rounded_down(value), 0.0 - rounded_down(-value)
     return replace(
         found,
-        lower=_round_down(low, factor, offset),
-        upper=0.0 - _round_down(-high, factor, -offset),
+        lower=lower,
+        upper=upper,
         multipliers=None if y is None else read.multipliers(y) / float(factor),
         sense=goal.sense,
         reason=reason,
         time=deadline.elapsed,
         reading=read_mode,
         bound=bound,
+        value=value,
     )
 
 
@@ -370,7 +386,8 @@ def _maximum_of_zero(problem: FeasibilityProblem, settings: Settings) -> Optimum
     lower, point = (0.0, found.point) if proved else (-math.inf, None)
     reason = "the objective is zero at all points" if proved else found.reason
     zero = np.zeros(problem.multiplier_count)
-    return Optimum(lower, 0.0, point, zero, "max", proved, reason, deadline.elapsed)
+    value = Fraction(0) if proved else None
+    return Optimum(lower, 0.0, point, zero, "max", proved, reason, deadline.elapsed, value=value)
 
 
 def _sum_of_parts(
@@ -393,6 +410,7 @@ def _sum_of_parts(
     if any(own.unbounded for own in found) and all(own.unbounded or own.lower > -math.inf for own in found):
         whole = point if all(own.point is not None for own in found) else None
         return _unbounded(whole, settings.deadline)
+    values = [each.value for each in found]
     lower = _sum_rounded_down([each.lower for each in found])
     upper = 0.0 - _sum_rounded_down([-each.upper for each in found])
     closed = relative_gap(lower, upper) <= settings.tol or upper - lower <= settings.absolute_tol
@@ -406,6 +424,7 @@ def _sum_of_parts(
         closed,
         CLOSED if closed else rest or "the terms of the parts cancel, so their sum needs narrower brackets",
         settings.deadline.elapsed,
+        value=None if None in values else sum(filter(None, values), Fraction(0)),
     )
 
 
@@ -421,7 +440,7 @@ def _tiny_polyhedron(problem: FeasibilityProblem, terms: Point, settings: Settin
             lower = _round_down(0.0, Fraction(1), found.value)
             upper = 0.0 - _round_down(0.0, Fraction(1), -found.value)
             evidence = found.point, found.multipliers, "max", True, CLOSED
-            return Optimum(lower, upper, *evidence, settings.deadline.elapsed)
+            return Optimum(lower, upper, *evidence, settings.deadline.elapsed, value=found.value)
     return None
 
 
@@ -447,7 +466,7 @@ def _by_programs(problem: FeasibilityProblem, terms: Point, settings: Settings) 
     if without:
         return without[0]
     evidence = feasible, found.multipliers, "max", bracket.closed, CLOSED if bracket.closed else found.reason
-    return Optimum(bracket.lower, bracket.upper, *evidence, deadline.elapsed)
+    return Optimum(bracket.lower, bracket.upper, *evidence, deadline.elapsed, value=found.value)
 
 
 def _without_optimum(
@@ -465,12 +484,13 @@ def _without_optimum(
 
 @dataclass(frozen=True)
 class _Found:
-    """A bracket with the evidence of its ends, and the reason why it is not closed."""
+    """A bracket with the evidence of its ends, the reason why it is not closed, and the exact value."""
 
     bracket: Bracket
     point: Point | None
     multipliers: FloatArray | None
     reason: str
+    value: Fraction | None
 
 
 def _slack_form(
@@ -490,6 +510,7 @@ def _slack_form(
         None if point is None else slacks.point(point),
         None if y is None else slacks.multipliers(independent.multipliers(y)),
         reason,
+        certified.value,
     )
 
 
@@ -518,6 +539,7 @@ def _dual_of_lmis(
         None if y is None else tuple(np.split(-independent.multipliers(y), cuts)),
         None if own.point is None else np.concatenate([part.reshape(-1) for part in own.point]),
         reason,
+        None if certified.value is None else -certified.value,
     )
 
 
@@ -542,7 +564,7 @@ def _certified(
     """Return the certified program for these settings."""
     # On a face only the lower end counts then, and multipliers of the whole problem are less accurate.
     share = FACE_TOLERANCE_SHARE if dual_needed else 1.0
-    inner = replace(settings.unwatched, tol=share * settings.tol)
+    inner = replace(settings.unwatched, tol=share * settings.tol, exact=False)
 
     def bracket_maximum(smaller: ConicProgram) -> tuple[float, float, Point | None]:
         found = _maximum(smaller.problem, smaller.objective, inner)

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.cli import main
+from sdpfeas.drivers.certified_program import multiplied
 from sdpfeas.families import planted
+from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.sets import BlockSet
 
@@ -631,3 +633,59 @@ def test_rays_are_recognised_before_other_proofs_are_tried(feasible: bool, sense
     found = sf.optimum(problem, sf.Objective((terms + terms.T,), sense), 1e-6, time_limit=20)
     assert found.unbounded is feasible, found
     assert (found.infeasible is None) is feasible
+
+
+# ---------------------------------------------------------------- exact values
+
+
+def ends(found: sf.Optimum) -> tuple[float, float]:
+    return found.lower, found.upper
+
+
+@pytest.mark.parametrize(("side", "value"), [(1.0, Fraction(1, 2)), (3.0, Fraction(1, 6))])
+@pytest.mark.parametrize("sense", ["max", "min"])
+def test_exact_values_are_fractions(side: float, value: Fraction, sense: str) -> None:
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [side * np.eye(2)[None]], [1.0], [1.0])
+    corner = np.array([[0.0, 0.5], [0.5, 0.0]])
+    found = sf.optimum(problem, sf.Objective((corner,), sense, 2.0), exact=True)
+    assert found.value == 2 + (value if sense == "max" else -value)
+    assert found.lower <= found.value <= found.upper
+    assert found.upper - found.lower <= 1e-15
+    assert sf.optimum(problem, sf.Objective((corner,), sense)).value is None
+
+
+def test_exact_values_with_inequalities_free_variables_and_lmis() -> None:
+    """``x + t`` with ``[[1, x], [x, 1]]`` semidefinite, ``t <= 2`` and a matrix of trace at most one."""
+    lmi = sf.LMI(sf.PSD(2), np.eye(2), [np.array([[[0.0, 1.0], [1.0, 0.0]], np.zeros((2, 2))]), None])
+    rows = [np.array([[0.0, 1.0], [0.0, 0.0]]), np.stack([np.zeros((2, 2)), np.eye(2)])]
+    problem = sf.FeasibilityProblem([sf.Free(2), sf.PSD(2)], rows, [-np.inf, -np.inf], [2.0, 1.0], lmis=[lmi])
+    goal = (np.ones(2), np.array([[0.0, 1.0], [1.0, 0.0]]))
+    found = sf.optimum(problem, goal, exact=True)
+    assert (found.value, *ends(found)) == (4, 4.0, 4.0)
+
+
+def test_irrational_values_have_none() -> None:
+    """The golden ratio is the largest eigenvalue; its bracket holds no simple fraction."""
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    found = sf.optimum(problem, [np.array([[1.0, 1.0], [1.0, 0.0]])], 1e-9, exact=True)
+    assert found.value is None
+    assert found.converged
+    assert "no exact value" in found.reason
+    # A wide bracket holds one, which is refuted.
+    wide = sf.optimum(problem, [np.array([[1.0, 1.0], [1.0, 0.0]])], 1e-3, exact=True)
+    assert wide.value is None
+    assert wide.lower <= (1.0 + 5.0**0.5) / 2.0 <= wide.upper
+
+
+def test_an_objective_is_multiplied_exactly_or_not_at_all() -> None:
+    problem = sf.FeasibilityProblem([sf.Nonneg(2)], [np.ones((1, 2))], [1.0], [1.0])
+    assert multiplied(ConicProgram(problem, (np.array([0.5, 0.1]),)), 3) is None
+    assert multiplied(ConicProgram(problem, (np.array([1e308, 0.0]),)), 3) is None
+    assert multiplied(ConicProgram(problem, (np.array([5e-324, 0.25]),)), 3) is not None
+
+
+@pytest.mark.parametrize("name", ["theta1", "qap5"])
+def test_values_of_public_files_are_exact(data_dir: Path, name: str) -> None:
+    found = sf.optimum(*sf.read_problem(data_dir / "sdplib" / f"{name}.dat-s"), exact=True)
+    assert found.value == {"theta1": 23, "qap5": -436}[name]
+    assert found.lower == found.upper
