@@ -184,13 +184,18 @@ def smallest_of_factor(factor: FloatArray) -> float:
 def smallest_of_inverse(solve: Callable[[FloatArray], FloatArray], n: int) -> float:
     """Estimate the smallest eigenvalue of a definite matrix by the Lanczos method on its inverse.
 
-    Raises ``scipy.sparse.linalg.ArpackError`` if it does not converge.
+    Returns 0.0 if the inverse overflows or the method does not converge.
     """
-    inverse = scipy.sparse.linalg.LinearOperator((n, n), matvec=solve, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=n)
-    found = scipy.sparse.linalg.eigsh(
-        inverse, 1, which="LA", v0=start, ncv=min(INVERSE_VECTORS, n), tol=INVERSE_ERROR
-    )
+    if not np.isfinite(solve(start)).all():
+        return 0.0
+    inverse = scipy.sparse.linalg.LinearOperator((n, n), matvec=solve, dtype=np.float64)
+    try:
+        found = scipy.sparse.linalg.eigsh(
+            inverse, 1, which="LA", v0=start, ncv=min(INVERSE_VECTORS, n), tol=INVERSE_ERROR
+        )
+    except scipy.sparse.linalg.ArpackError:
+        return 0.0
     return float(1.0 / found[0][0])
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sdpfeas.numerics.linalg import asymmetry, outer_eigenvalues, pseudoinverse, symmetrize
+from sdpfeas.numerics.linalg import asymmetry, outer_eigenvalues, pseudoinverse, smallest, symmetrize
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 12, 70])
@@ -41,3 +41,13 @@ def test_the_pseudoinverse_ignores_the_kernel() -> None:
     inverse = pseudoinverse(matrix)
     assert np.allclose(matrix @ inverse @ matrix, matrix)
     assert np.linalg.matrix_rank(inverse, tol=1e-9) == 4
+
+
+@pytest.mark.parametrize("n", [30, 150])
+@pytest.mark.parametrize("least", [1e-300, 1e-16, 1.0])
+def test_the_smallest_eigenvalue_is_estimated(n: int, least: float) -> None:
+    assert smallest(np.diag(np.geomspace(least, 1.0, n))) == pytest.approx(least, rel=0.1, abs=1e-16 * n)
+
+
+def test_matrices_whose_inverse_overflows_have_no_smallest_eigenvalue() -> None:
+    assert smallest(1e-320 * np.eye(150)) == 0.0
