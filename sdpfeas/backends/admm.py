@@ -50,9 +50,6 @@ RESIDUAL_TOLERANCE = 1e-9
 #: ... or if its displacement vector changes by at most this between screens, relative to its norm.
 DISPLACEMENT_TOLERANCE = 1e-5
 
-#: Largest problems on which evidence that fails the screen is offered too, since the verifier may repair it.
-REPAIR_ROWS, REPAIR_ENTRIES = 200, 10_000
-
 #: Largest residual of an equality row, relative to its terms, at which a starting point is offered.
 START_RESIDUAL = 1e-6
 
@@ -137,8 +134,6 @@ class MarginSearch:
         self.iterations = 0
         self.point: Point | None = None
         self.certificate: FloatArray | None = None
-        entries = sum(block.entries for block in problem.sets)
-        self.small = problem.m <= REPAIR_ROWS and entries <= REPAIR_ENTRIES
 
     def run(self) -> Claim:
         """Offer the starting point and certificate, then iterate."""
@@ -248,14 +243,9 @@ class MarginSearch:
         return False
 
     def _is_due(self, passes: bool, run: DouglasRachford) -> bool:
-        """Return whether to offer evidence: what passes the screen, with back-off.
-
-        On small problems other evidence is offered too, since the verifier may repair it.
-        """
+        """Return whether to offer evidence: what passes the screen, with back-off."""
         back_off = run.screens & (run.screens - 1) == 0
-        if passes:
-            return run.converged or run.screens < 8 or back_off
-        return self.small and run.screens >= 4 and back_off
+        return passes and (run.converged or run.screens < 8 or back_off)
 
     def _nearly_feasible(self, point: Point) -> bool:
         """Return whether a starting point is good enough for a proof attempt, which may be expensive."""
@@ -505,67 +495,40 @@ def _inverse_root(sizes: FloatArray) -> FloatArray:
 class GraphProjection:
     """Projection onto the graph ``{(x, A x)}`` in the norm ``|x|^2 + penalty·|z|^2``.
 
-    The projection of ``(v, u)`` has ``x = v + A't`` with ``t = (I/penalty + AA')^-1 (u - A v)``.
+    The projection of ``(v, u)`` has ``x = v + A't`` with ``t = (I/penalty + AA')^-1 (u - A v)``. That system
+    is solved by a Cholesky factorisation per penalty or, with many rows, by conjugate gradients without
+    ``AA'`` from the previous solution.
     """
 
     def __init__(self, space: ScaledSpace, penalty: float) -> None:
         self.space = space
-        many = space.problem.m > CHOLESKY_ROWS
-        self.system = IterativeGram(space) if many else CholeskyGram(space.gram())
+        self._gram = space.gram() if space.problem.m <= CHOLESKY_ROWS else None
+        self._last = np.zeros(space.problem.m)
         self.set_penalty(penalty)
 
     def set_penalty(self, penalty: float) -> None:
         """Change the penalty, which refactorises the linear system."""
         self.penalty = penalty
-        self.system.set_penalty(penalty)
+        if self._gram is not None:
+            self._factor = cholesky(self._gram + np.eye(self._gram.shape[0]) / penalty), True
 
     def multipliers(self, residual: FloatArray) -> FloatArray:
         """Solve ``(I/penalty + AA') t = residual``."""
-        return self.system.solve(residual)
+        if self._gram is not None:
+            return np.asarray(scipy.linalg.cho_solve(self._factor, residual, check_finite=False))
+
+        def matvec(t: FloatArray) -> FloatArray:
+            return t / self.penalty + self.space.apply(self.space.adjoint(t))
+
+        operator = LinearOperator((residual.size, residual.size), matvec=matvec, dtype=np.float64)
+        self._last, _ = cg(operator, residual, x0=self._last, rtol=1e-8, maxiter=100)
+        return self._last
 
     def project(self, v: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the projection of ``(v, u)``."""
         t = self.multipliers(u - self.space.apply(v))
         # A x = A v + AA't = u - t/penalty, without applying the rows again.
         return v + self.space.adjoint(t), u - t / self.penalty
-
-
-class CholeskyGram:
-    """The linear system ``(I/penalty + AA') t = r``, by a Cholesky factorisation per penalty."""
-
-    def __init__(self, gram: FloatArray) -> None:
-        self._gram = gram
-
-    def set_penalty(self, penalty: float) -> None:
-        """Change the penalty, which refactorises the system."""
-        shifted = self._gram + np.eye(self._gram.shape[0]) / penalty
-        self._factor = cholesky(shifted), True
-
-    def solve(self, residual: FloatArray) -> FloatArray:
-        """Return ``t``."""
-        return np.asarray(scipy.linalg.cho_solve(self._factor, residual, check_finite=False))
-
-
-class IterativeGram:
-    """The same system by conjugate gradients from the previous solution, without ``AA'``."""
-
-    def __init__(self, space: ScaledSpace) -> None:
-        self._space = space
-        self._last = np.zeros(space.problem.m)
-
-    def set_penalty(self, penalty: float) -> None:
-        """Change the penalty."""
-        self._penalty = penalty
-
-    def solve(self, residual: FloatArray) -> FloatArray:
-        """Return ``t``."""
-
-        def matvec(t: FloatArray) -> FloatArray:
-            return t / self._penalty + self._space.apply(self._space.adjoint(t))
-
-        operator = LinearOperator((residual.size, residual.size), matvec=matvec, dtype=np.float64)
-        self._last, _ = cg(operator, residual, x0=self._last, rtol=1e-8, maxiter=100)
-        return self._last
 
 
 # --- From iterates to evidence

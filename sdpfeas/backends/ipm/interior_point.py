@@ -142,8 +142,6 @@ class NewtonSystem(ABC):
         #: Length of the last step.
         self.step_length = 1.0
         self.dtau = self.dkappa = 0.0
-        #: Whether :meth:`extrapolate` has replaced the predictor.
-        self._extrapolated = False
 
     @property
     def valid(self) -> bool:
@@ -173,13 +171,10 @@ class NewtonSystem(ABC):
 
     def predictor(self) -> None:
         """Compute the affine-scaling direction: all residuals and mu to zero."""
-        self._extrapolated = False
         self.solve_direction(0.0, corrected=False)
 
     def corrector(self, sigma: float) -> None:
         """Compute the direction to ``sigma mu`` with the second-order term of the predictor."""
-        if self._extrapolated:
-            self.predictor()
         self.solve_direction(sigma, corrected=True)
 
     @abstractmethod
@@ -220,9 +215,10 @@ class NewtonSystem(ABC):
         Near the optimum they are far more accurate than the next iterate, which has to stay in the cones. To
         be called between predictor and corrector.
         """
-        self._extrapolated = True
         self.solve_direction(0.0, corrected=True)
-        return self.full_step()
+        found = self.full_step()
+        self.predictor()
+        return found
 
     @abstractmethod
     def full_step(self) -> tuple[Point, FloatArray] | None:

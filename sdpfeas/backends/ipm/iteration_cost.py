@@ -107,18 +107,5 @@ def _factorisation_flops(m: float, free: float) -> float:
     return m**3 / 3.0 + m * m * free + free**3 / 3.0
 
 
-def structured_memory(problem: FeasibilityProblem) -> float:
-    """Memory estimate over structured rows in bytes: Newton system and dense transformed rows."""
-    m = float(problem.m)
-    full = sum(
-        float(leaf.m) * leaf.n**2
-        for rows in problem.rows
-        if not rows.empty and rows.matrix
-        for leaf in rows.leaves()
-        if isinstance(leaf, (Dense, Sparse))
-    )
-    return 8.0 * (4.0 * m * m + 4.0 * m * _free(problem) + 2.0 * full)
-
-
 def _free(problem: FeasibilityProblem) -> float:
     return float(sum(block.n for block in problem.sets if isinstance(block, Free)))

@@ -7,7 +7,6 @@ blocks. The Schur complement has one row per constraint or per entry; the cheape
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -24,23 +23,7 @@ from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import BlockSet
 
 
-class ProblemForm(ABC):
-    """A problem in standard form, and the way back from its variables to points and multipliers."""
-
-    form: StandardForm
-    #: Whether the primal variables x and u hold the point, and the dual variables y the multipliers.
-    point_is_primal: bool
-
-    @abstractmethod
-    def point(self, x: FloatArray, u: FloatArray, y: FloatArray) -> Point:
-        """Return the point of the variables of a solution."""
-
-    @abstractmethod
-    def multipliers(self, x: FloatArray, u: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the multipliers of the variables of a solution or ray."""
-
-
-class PrimalForm(ProblemForm):
+class PrimalForm:
     """``lower <= A(X) <= upper``, ``X`` in K -> ``A x + B u = b``, x in K. Multipliers: y.
 
     The blocks are PSD, SecondOrder, Nonneg and Free; x holds the cones and u the free blocks. An inequality
@@ -48,6 +31,7 @@ class PrimalForm(ProblemForm):
     row ``s + t = upper - lower``. No row may be zero or without bounds. ``objective`` is maximised.
     """
 
+    #: Whether the primal variables x and u hold the point, and the dual variables y the multipliers.
     point_is_primal = True
 
     def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:
@@ -76,7 +60,7 @@ class PrimalForm(ProblemForm):
         self.form = StandardForm.from_cones(cones, right * self._factors, columns, f)
 
     def point(self, x: FloatArray, u: FloatArray, y: FloatArray) -> Point:
-        """Blocks of x and u."""
+        """Return the point of the variables of a solution: blocks of x and u."""
         out: list[FloatArray] = [np.zeros(0)] * len(self.problem.sets)
         for b, own in zip(self._cone_blocks, self.form.cone_slices, strict=False):
             block = self.problem.sets[b]
@@ -90,14 +74,14 @@ class PrimalForm(ProblemForm):
         return tuple(out)
 
     def multipliers(self, x: FloatArray, u: FloatArray, y: FloatArray) -> FloatArray:
-        """The first part of y, in the units of the rows."""
+        """Return the multipliers of a solution or ray: the first part of y, in the units of the rows."""
         found = (y * self._factors)[: self.problem.m]
         # The dual slacks of s and t are non-negative, so the signs are right up to rounding.
         found = np.where(np.isneginf(self.problem.lower), np.minimum(found, 0.0), found)
         return np.where(np.isposinf(self.problem.upper), np.maximum(found, 0.0), found)
 
 
-class DualForm(ProblemForm):
+class DualForm:
     """``X`` in K, ``lower <= A(X) <= upper``, LMIs ``F(X)`` in L -> ``c - A'y in K x L x R+``, ``B'y = f``.
 
     y holds the entries of all blocks, the upper triangle of matrices. Cone blocks, LMIs and finite bounds of
@@ -185,7 +169,7 @@ class DualForm(ProblemForm):
         return sp.csr_array(parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr"))
 
     def point(self, x: FloatArray, u: FloatArray, y: FloatArray) -> Point:
-        """Blocks of y."""
+        """Return the point of the variables of a solution: blocks of y."""
         entries = np.zeros(self._total)
         entries[self._used] = y * self._factors
         out, start = [], 0
@@ -198,7 +182,7 @@ class DualForm(ProblemForm):
         return tuple(out)
 
     def multipliers(self, x: FloatArray, u: FloatArray, y: FloatArray) -> FloatArray:
-        """The duals x of bounds and LMIs, and u of equality rows."""
+        """Return the multipliers of a solution or ray: x of bounds and LMIs, u of equality rows."""
         lmis, slices = self.problem.lmis, self.form.cone_slices
         rows = np.zeros(self.problem.m)
         bounds = x[slices[-1]]
@@ -210,6 +194,10 @@ class DualForm(ProblemForm):
             part = x[own].reshape(lmi.set.shape)
             parts.append((symmetrize(part) if lmi.set.matrix else part).reshape(-1))
         return np.concatenate(parts)
+
+
+#: A problem in standard form, and the way back from its variables to points and multipliers.
+ProblemForm = PrimalForm | DualForm
 
 
 def _check_limits(what: str, parts: Iterable[Rows], *, numbers: float, memory: float) -> None:
@@ -228,13 +216,7 @@ def _pad_rows(rows: Any, start: int, total: int) -> Any:
     """Put rows at positions ``start`` on of ``total`` rows, all others empty."""
     if rows.shape[0] == total:
         return rows
-    pointers = np.concatenate(
-        [
-            np.zeros(start, dtype=rows.indptr.dtype),
-            rows.indptr,
-            np.full(total - start - rows.shape[0], rows.indptr[-1]),
-        ]
-    )
+    pointers = np.pad(rows.indptr, (start, total - start - rows.shape[0]), mode="edge")
     return sp.csr_array((rows.data, rows.indices, pointers), shape=(total, rows.shape[1]))
 
 

@@ -46,9 +46,6 @@ DENSE_SHARE = 0.15
 #: The Schur complement is sparse if it has more rows than this and a smaller share of non-zeros.
 SPARSE_SCHUR_ROWS, SPARSE_SCHUR_SHARE = 400, 0.15
 
-#: Second-order cones up to this dimension contribute dense blocks, larger ones a low-rank form.
-DENSE_CONE_DIMENSION = 8
-
 #: Rows of the Schur complement (None for all) and the square block to add there.
 Contribution = tuple[np.ndarray | None, FloatArray]
 
@@ -398,7 +395,6 @@ class _VectorCones:
         self._empty = not columns.nnz
         dense = columns.nnz > DENSE_ROWS_SHARE * math.prod(columns.shape)
         self._rows = columns.toarray() if dense else columns.tocsr()
-        self._adjoint = self._rows.T if dense else columns.T.tocsr()
         self._start = form.non_matrix.start
         block_rows = [np.diff(columns.indptr)[form.nonneg.start - self._start :]]
         for cones in form.second_order_groups:
@@ -408,34 +404,23 @@ class _VectorCones:
             block_rows.append(np.bincount(met // form.m, minlength=cones.count))
         #: Upper bound on the non-zeros of the contribution.
         self.filled = float(sum(np.sum(np.square(part.astype(np.float64))) for part in block_rows))
-        self._pattern = _weight_pattern(form)
 
     def at(self, iterate: HkmIterate) -> Any:
         """Return the contribution as a sparse matrix, or as an array if A is stored as one; None if zero."""
         if self._empty:
             return None
         if iterate.multiple is not None:
-            return iterate.multiple * (self._rows @ self._adjoint)
-        data, low_rank = [], list[tuple[ConeGroup, FloatArray, FloatArray]]()
+            return iterate.multiple * (self._rows @ self._rows.T)
+        diagonals, parts = list[FloatArray](), list[tuple[Any, Any]]()
         for cones, scaling in zip(self._form.second_order_groups, iterate.scalings, strict=True):
             diagonal, columns, inner = scaling.low_rank_form(cones.view(iterate.x))
-            if cones.n <= DENSE_CONE_DIMENSION:
-                blocks = columns @ inner @ np.swapaxes(columns, 1, 2)
-                blocks[:, np.arange(cones.n), np.arange(cones.n)] += diagonal[:, None]
-                data.append(blocks.reshape(-1))
-            else:
-                data.append(np.repeat(diagonal, cones.n))
-                low_rank.append((cones, columns, inner))
-        data.append(iterate.ratios)
-        indices, pointers = self._pattern
-        size = self._rows.shape[1]
-        weights = sp.csr_array((np.concatenate(data), indices, pointers), shape=(size, size))
-        total = self._rows @ weights @ self._adjoint
-        for cones, columns, inner in low_rank:
-            start = cones.start - self._start
-            own = self._rows[:, start : start + cones.count * cones.n]
-            factor = own @ _block_diagonal(columns)
-            total = total + factor @ _block_diagonal(inner) @ factor.T
+            diagonals.append(np.repeat(diagonal, cones.n))
+            own = self._rows[:, cones.start - self._start : cones.slice.stop - self._start]
+            parts.append((own @ _block_diagonal(columns), _block_diagonal(inner)))
+        weights = np.concatenate([*diagonals, iterate.ratios])
+        total = self._rows @ (sp.diags_array(weights) @ self._rows.T)
+        for factor, core in parts:
+            total = total + factor @ core @ factor.T
         return total
 
 
@@ -444,22 +429,3 @@ def _block_diagonal(blocks: FloatArray) -> Any:
     count, rows, columns = blocks.shape
     shape = (count * rows, count * columns)
     return sp.bsr_array((blocks, np.arange(count), np.arange(count + 1)), shape=shape).tocsr()
-
-
-def _weight_pattern(form: StandardForm) -> tuple[np.ndarray, np.ndarray]:
-    """Column indices and row pointers of the sparse part of W."""
-    start, indices, counts = form.non_matrix.start, list[np.ndarray](), list[np.ndarray]()
-    for cones in form.second_order_groups:
-        position = np.arange(cones.slice.start, cones.slice.stop) - start
-        d = cones.n
-        if d <= DENSE_CONE_DIMENSION:
-            indices.append(np.repeat(position.reshape(-1, d), d, axis=0).reshape(-1))
-            counts.append(np.full(position.size, d))
-        else:
-            indices.append(position)
-            counts.append(np.ones(position.size, dtype=np.int64))
-    nonneg = np.arange(form.nonneg.start, form.nonneg.stop) - start
-    indices.append(nonneg)
-    counts.append(np.ones(nonneg.size, dtype=np.int64))
-    pointers = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    return np.concatenate(indices), pointers

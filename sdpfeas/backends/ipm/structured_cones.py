@@ -173,7 +173,7 @@ class MatrixBlock:
     def __init__(self, block: BlockSet, rows: Rows | None, cost: FloatArray, outer: int = 0) -> None:
         self._set, self.rows, self.cost, self.outer = block, rows, cost, outer
         self.rho_gradient: FloatArray | None = None
-        self._has_cost = bool(np.any(cost))
+        self.has_cost = bool(np.any(cost))
 
     def start_cold(self, primal: float, dual: float) -> None:
         """Start at multiples of the identity, or at the middle of the box."""
@@ -246,7 +246,7 @@ class MatrixBlock:
 
     def scaled_cost(self) -> FloatArray:
         """``T cost T'``."""
-        return self._transform @ self.cost @ self._transform.T if self._has_cost else self.cost
+        return self._transform @ self.cost @ self._transform.T if self.has_cost else self.cost
 
     def row_values(self) -> FloatArray:
         """``A(X)``."""
@@ -390,7 +390,7 @@ class VectorBlock:
     """
 
     def __init__(self, columns: Any, lower: FloatArray, upper: FloatArray, cost: FloatArray) -> None:
-        self.cost, self.outer = cost, 0
+        self.cost, self.has_cost, self.outer = cost, bool(np.any(cost)), 0
         self.rho_gradient: FloatArray | None = None
         low, high = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
         self._columns: Any = np.zeros((0, lower.size)) if columns is None else _dense_if_filled(columns)

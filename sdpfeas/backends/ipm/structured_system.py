@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.interior_point import NewtonSystem
-from sdpfeas.backends.ipm.iteration_cost import structured_flops, structured_memory
+from sdpfeas.backends.ipm.iteration_cost import structured_flops
 from sdpfeas.backends.ipm.normal_equations import DenseNormalEquations
 from sdpfeas.backends.ipm.structured_cones import (
     MatrixBlock,
@@ -34,7 +34,7 @@ from sdpfeas.numerics.limits import guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows import Rows, Sparse, Stacked
+from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import BlockSet
 
 #: A warm start has the duality gap of its point and multipliers times this factor, but at least this share of
@@ -87,7 +87,10 @@ class StructuredSystem(NewtonSystem):
     ) -> None:
         super().__init__(iteration)
         self._residual_tolerance = residual_tolerance
-        guard("the Newton system", memory=structured_memory(problem))
+        # Four matrices of the size of the Newton system, and all dense or sparse rows in scaled coordinates.
+        full = sum(leaf.m * leaf.n**2 for rows in problem.rows for leaf in _full_rows(rows))
+        free = sum(block.n for block in problem.sets if block.free)
+        guard("the Newton system", memory=32.0 * problem.m * (problem.m + free) + 16.0 * full)
         self.problem = problem
         self._flops = structured_flops(problem)
         self._factors = power_of_two(problem.norms)
@@ -436,7 +439,8 @@ class StructuredSystem(NewtonSystem):
         blocks, y, v = direction
         values = self._right @ y - self._free_cost @ v
         for block, cost, x in zip(self.blocks, self._costs, blocks, strict=True):
-            values[0] -= float(np.vdot(cost, x))
+            if block.has_cost:
+                values[0] -= float(np.vdot(cost, x))
             if block.rho_gradient is not None:
                 values[block.outer] -= float(np.vdot(block.rho_gradient, x))
         return np.asarray(values)
@@ -515,3 +519,10 @@ def _square(index: Index) -> Any:
 
 def _as_array(columns: Any) -> FloatArray:
     return np.asarray(columns.toarray() if sp.issparse(columns) else columns)
+
+
+def _full_rows(rows: Rows) -> list[Rows]:
+    """Rows on a matrix that are stored by their entries."""
+    if rows.empty or not rows.matrix:
+        return []
+    return [leaf for leaf in rows.leaves() if isinstance(leaf, (Dense, Sparse))]
