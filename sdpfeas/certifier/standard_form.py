@@ -500,6 +500,10 @@ def corrected(
     near, powers = scaled(table, weight, used)
     if not near.size:
         return None
+    # Rows of norm one: truss5 loses its point to the cutoff of singular values without.
+    size = np.linalg.norm(near, axis=1)
+    size = np.where(size > 0.0, size, 1.0)
+    near = near / size[:, None]
     units = [Fraction(2) ** power for power in powers.tolist()]
     z, off = list(x), residual(x)
     inverse = np.linalg.pinv(near, rcond=1e-11) if any(off) else near
@@ -508,7 +512,7 @@ def corrected(
             return z
         gaps = floats(v / unit for v, unit in zip(off, units, strict=True))
         with np.errstate(over="ignore", invalid="ignore"):
-            step = (inverse @ gaps) * weight[used]
+            step = (inverse @ (gaps / size)) * weight[used]
         if not np.isfinite(step).all():
             return None
         grid = grid + 30

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import sdpfeas as sf
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.audit import Finding, NotProved, audit, prove
+from sdpfeas.certifier.certify import certify_optimum
 from sdpfeas.certifier.documents import _rows, expanded
 from sdpfeas.certifier.factors import prove_semidefinite
 from sdpfeas.certifier.standard_form import StandardForm
@@ -422,3 +423,16 @@ def test_a_diagonal_adjoint_is_split_exactly_between_the_bounds_of_a_box() -> No
     problem = sf.FeasibilityProblem([box], [np.diag([0.0, -1.0])[None]], [least], [np.inf])
     answer = SavedResult(problem.content_hash, "infeasible", "exact", None, np.array([1.0]))
     assert audit(problem, answer).finding is Finding.CONFIRMED
+
+
+@pytest.mark.parametrize("side", ["primal", "lmi"])
+@pytest.mark.parametrize("name", ["sdplib/control1.dat-s", "dimacs/truss5.mat.gz"])
+def test_brackets_of_the_world_are_certified(data_dir: Path, name: str, side: Any) -> None:
+    """Both ends keep their digits."""
+    problem, objective = sf.read_problem(data_dir / name, side)
+    assert objective is not None
+    found = sf.optimum(problem, objective, 1e-6)
+    document = certify_optimum(problem, objective, found).document
+    lower, upper = (float(sdpcheck.number(document[end])) for end in ("lower", "upper"))
+    slack = 1e-6 * max(abs(lower), abs(upper)) + 1e-9
+    assert found.lower - slack <= lower <= upper <= found.upper + slack
