@@ -176,33 +176,34 @@ def expanded(row: Row) -> list[tuple[int, Fraction]]:
     return sorted((k, v) for k, v in total.items() if v)
 
 
-def _add_slack(document: dict[str, Any], lmi: Any, sets: Sequence[BlockSet], read: Read) -> None:
-    """Add a block ``S`` in the set of an LMI, and the rows ``F(X) - S = 0``."""
-    columns: list[list[tuple[int, list[int], Fraction]]] = [[] for _ in range(lmi.set.entries)]
+def _coefficients(
+    lmi: Any, sets: Sequence[BlockSet], read: Read
+) -> Iterator[tuple[int, list[int], list[tuple[int, Fraction]]]]:
+    """Yield block and indices of every variable of an LMI, with the entries of its coefficient."""
     for b, (block, rows) in enumerate(zip(sets, lmi.coefficients, strict=True)):
         for k, row in enumerate(_rows(rows, read)):
             where = _where(block, k)
-            for place, v in expanded(row) if _stated(block, where) else ():
-                columns[place].append((b, where, v))
+            if _stated(block, where):
+                yield b, where, expanded(row)
+
+
+def _add_slack(document: dict[str, Any], lmi: Any, sets: Sequence[BlockSet], read: Read) -> None:
+    """Add a block ``S`` in the set of an LMI, and the rows ``F(X) - S = 0``."""
+    columns: list[dict[int, list[Any]]] = [{} for _ in range(lmi.set.entries)]
+    for b, where, entries in _coefficients(lmi, sets, read):
+        for place, v in entries:
+            columns[place].setdefault(b, []).append([*where, text(v)])
     own = len(document["sets"])
     document["sets"].append(_set(lmi.set, read))
     for k, (column, constant) in enumerate(zip(columns, lmi.constant.tolist(), strict=True)):
-        blocks = [
-            {"block": b, "entries": [[*where, text(v)] for c, where, v in column if c == b]}
-            for b in sorted({b for b, _, _ in column})
-        ]
-        blocks.append({"block": own, "entries": [[*_where(lmi.set, k), -1]]})
+        parts = column | {own: [[*_where(lmi.set, k), -1]]}
+        blocks = [{"block": b, "entries": entries} for b, entries in parts.items()]
         bound = text(-read(constant))
         document["rows"].append({"lower": bound, "upper": bound, "blocks": blocks})
 
 
 def _lmi(lmi: Any, sets: Sequence[BlockSet], read: Read) -> dict[str, Any]:
-    coefficients = []
-    for b, (block, rows) in enumerate(zip(sets, lmi.coefficients, strict=True)):
-        for k, row in enumerate(_rows(rows, read)):
-            entries = expanded(row)
-            where = _where(block, k)
-            if entries and _stated(block, where):
-                coefficients.append([b, *where, _entries(lmi.set, entries)])
+    found = _coefficients(lmi, sets, read)
+    coefficients = [[b, *where, _entries(lmi.set, entries)] for b, where, entries in found if entries]
     constant = _entries(lmi.set, _dense(lmi.constant, read)[0])
     return {"set": _set(lmi.set, read), "constant": constant, "coefficients": coefficients}

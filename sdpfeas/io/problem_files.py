@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.errors import FileFormatError, OptionError
+from sdpfeas.errors import FileFormatError, OptionError, ProblemError
 from sdpfeas.files import read_within, require_within_limit, writing
 from sdpfeas.numerics.exact_arithmetic import sum_of
 from sdpfeas.numerics.linalg import FloatArray
@@ -40,6 +40,16 @@ def require_side(side: str) -> None:
     """Raise an error unless a side is known."""
     if side not in get_args(Side):
         raise OptionError(f"side must be 'primal' or 'lmi', got {side!r}")
+
+
+def require_equalities(problem: FeasibilityProblem, taker: str) -> None:
+    """Raise an error unless all rows are equations; ``taker`` says what takes nothing else."""
+    if not problem.equality.all():
+        name = problem.row_name(int(np.argmin(problem.equality)))
+        raise ProblemError(
+            f"row {name} is an inequality; {taker} takes equality rows (sdpfeas.dropin.to_sdpa adds slack "
+            "variables)"
+        )
 
 
 def read_decompressed(path: str | PathLike[str]) -> bytes:

@@ -44,6 +44,7 @@ from sdpfeas.io.problem_files import (
     Side,
     ranks,
     read_decompressed,
+    require_equalities,
     require_side,
     write_compressed,
 )
@@ -162,12 +163,7 @@ def primal_data(problem: FeasibilityProblem) -> ConicPair:
                 f"block {problem.block_name(b)} is a {block.kind}; on its primal side an SDPA file takes PSD "
                 "and Nonneg blocks (sdpfeas.dropin.to_sdpa brings other problems into that form)"
             )
-    if not problem.equality.all():
-        i = int(np.argmin(problem.equality))
-        raise ProblemError(
-            f"row {problem.row_name(i)} is an inequality; on its primal side an SDPA file takes equality "
-            "rows (sdpfeas.dropin.to_sdpa adds slack variables)"
-        )
+    require_equalities(problem, "on its primal side an SDPA file")
     if problem.m == 0:
         raise ProblemError("an SDPA file needs at least one row")
     columns = sp.hstack([rows.explicit() for rows in problem.rows], format="csc")

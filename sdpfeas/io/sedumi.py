@@ -36,6 +36,7 @@ from sdpfeas.io.problem_files import (
     ROW_BYTES,
     ConicPair,
     Side,
+    require_equalities,
     require_side,
     unrotate,
 )
@@ -129,25 +130,18 @@ def write_sedumi(
     ...     print(sf.solve(sf.read_sedumi(f"{folder}/p.mat.gz")).verdict)
     feasible
     """
-    order: list[int] = []
-    lengths: dict[str, list[int]] = {name: [] for name in CONES}
-    for name, kind in CONES.items():
-        for b, block in enumerate(problem.sets):
-            if type(block) is kind and b not in order:
-                order.append(b)
-                lengths[name].append(block.n)
+    names: dict[type[BlockSet], str] = {Free: "f", Nonneg: "l", SecondOrder: "q", PSD: "s"}
     for b, block in enumerate(problem.sets):
-        if b not in order:
+        if type(block) not in names:
             raise ProblemError(
                 f"block {problem.block_name(b)} is a {block.kind}; a SeDuMi file takes Free, Nonneg, "
                 "SecondOrder and PSD blocks (lift() and cones_to_psd replace others)"
             )
-    if not problem.equality.all():
-        i = int(np.argmin(problem.equality))
-        raise ProblemError(
-            f"row {problem.row_name(i)} is an inequality; a SeDuMi file takes equality rows "
-            "(sdpfeas.dropin.to_sdpa adds slack variables)"
-        )
+    require_equalities(problem, "a SeDuMi file")
+    lengths: dict[str, list[int]] = {name: [] for name in CONES}
+    order = sorted(range(len(problem.sets)), key=lambda b: list(CONES).index(names[type(problem.sets[b])]))
+    for b in order:
+        lengths[names[type(problem.sets[b])]].append(problem.sets[b].n)
     parts = [problem.rows[b].explicit() for b in order]
     terms = problem.point([np.zeros(block.shape) for block in problem.sets])
     if objective is not None:
