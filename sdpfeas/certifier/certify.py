@@ -20,7 +20,7 @@ import numpy as np
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.documents import VECTOR_CONES, problem_document
 from sdpfeas.certifier.faces import on_face, replay
-from sdpfeas.certifier.numbers import fractions, kernel, text, texts
+from sdpfeas.certifier.numbers import floats, fractions, kernel, text, texts
 from sdpfeas.certifier.standard_form import StandardForm, Vector, apply, functional, positive_part
 from sdpfeas.errors import NotProved
 from sdpfeas.files import writing
@@ -274,7 +274,9 @@ def certify_optimum(problem: FeasibilityProblem, objective: Objective, found: An
 
 def _rounded(value: Fraction, direction: int) -> Fraction:
     """Round to a double, upwards or downwards."""
-    near = float(value)
+    near = float(floats([value])[0])
+    if not math.isfinite(near):
+        raise NotProved("the end of a bracket is outside the range of doubles")
     if (Fraction(near) - value) * direction < 0:
         near = math.nextafter(near, direction * math.inf)
     return Fraction(near)

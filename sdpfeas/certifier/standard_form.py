@@ -223,9 +223,9 @@ class StandardForm:
         raise reason
 
     def _multipliers(self, y: Vector, goal: Functional | None) -> Iterator[Vector]:
-        largest = max((abs(v) for v in y), default=Fraction(0))
-        if largest and not self._free.size and math.isfinite(float(largest)):
-            yield [on_grid(v, 30 - exponent(float(largest))) for v in y]
+        largest = float(np.max(np.abs(floats(y)), initial=0.0))
+        if 0.0 < largest < math.inf and not self._free.size:
+            yield [on_grid(v, 30 - exponent(largest)) for v in y]
         yield y
         if self._free.size:
             yield from self._on_free(y, goal or {})
@@ -498,7 +498,7 @@ def corrected(
 
     used = np.flatnonzero(weight > 0.0)
     near, powers = scaled(table, weight, used)
-    if not near.size:
+    if not near.size or not np.isfinite(near).all():
         return None
     # Rows of norm one: truss5 loses its point to the cutoff of singular values without.
     size = np.linalg.norm(near, axis=1)

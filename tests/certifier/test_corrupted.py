@@ -99,6 +99,21 @@ def test_nothing_wrong_is_confirmed_often(seed: int) -> None:
     nothing_wrong(seed)
 
 
+@pytest.mark.parametrize("value", [Fraction(10**400), Fraction(-(10**400)), Fraction(1, 10**400)], ids="+-0")
+@pytest.mark.parametrize(
+    "sets",
+    [[sf.PSD(2)], [sf.Nonneg(2)], [sf.Free(2)], [sf.SpectralBox(2)], [sf.Nonneg(1), sf.Free(1)]],
+    ids=str,
+)
+def test_evidence_outside_the_range_of_doubles_is_no_error(sets: list[Any], value: Fraction) -> None:
+    rows = [np.eye(2)[None] if block.matrix else np.ones((1, block.n)) for block in sets]
+    problem = sf.FeasibilityProblem(sets, rows, [1.0], [1.0])
+    point = tuple(np.full(block.shape, value, dtype=object) for block in sets)
+    for verdict, rational in (("feasible", point), ("infeasible", np.array([value], dtype=object))):
+        answer = SavedResult(problem.content_hash, verdict, "exact", None, None, rational=rational)
+        assert audit(problem, answer).proved in (None, "feasible")
+
+
 def test_a_point_outside_the_range_of_doubles_is_not_confirmed() -> None:
     problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
     point = (np.array([[Fraction(10**400), Fraction(0)], [Fraction(0), Fraction(1)]]),)
