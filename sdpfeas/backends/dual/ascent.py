@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
@@ -17,6 +18,7 @@ from scipy.optimize import minimize
 
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation
 from sdpfeas.backends.ipm.transformed_rows import double_off_block, transform_rows
+from sdpfeas.cards.options import Count, Range
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.limits import check_deadline
@@ -36,20 +38,17 @@ LINE_SEARCH_STEPS = 40
 LINE_SEARCH_FAILED = 2
 
 
-class Limits(Protocol):
-    """The options that limit an ascent."""
+@dataclass(frozen=True)
+class Limits:
+    """Options that limit an ascent.
 
-    @property
-    def max_iterations(self) -> int:
-        """Most iterations over all runs."""
+    ``max_iterations`` over all runs, ``memory``: correction pairs of L-BFGS-B, ``restarts`` of a run from the
+    same multipliers after a failed line search.
+    """
 
-    @property
-    def memory(self) -> int:
-        """Correction pairs of L-BFGS-B."""
-
-    @property
-    def restarts(self) -> int:
-        """Restarts after a failed line search."""
+    max_iterations: Count = 5000
+    memory: Count = 30
+    restarts: Annotated[int, Range(0)] = 3
 
 
 class AscentStopped(Exception):

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
@@ -37,8 +38,8 @@ LARGEST_MARGIN = 0.5
 #: Least scale of a row, relative to the bound by its norm.
 LEAST_ROW_SHARE = 1e-8
 
-#: Most iterations for the optimal margin, and the relative rounding error to stop at.
-ROOT_ITERATIONS, ROOT_ROUNDING = 100, 1e-15
+#: Error of the optimal margin.
+ROOT_ERROR = 1e-15
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,8 @@ class DualFunction:
         The margin is relative to the sum of the magnitudes of the terms of a row at ``point``.
         """
         weights = self.factor * self.variables(found.multipliers)
-        sizes = np.sign(self.factor) * self._row_magnitudes(point, rows)[self.row]
+        terms = (abs(part.apply(x)) for part, x in zip(self.problem.rows, point, strict=True))
+        sizes = np.sign(self.factor) * sum(terms, largest_bound(self.problem))[self.row]
         mass = float(weights @ sizes)
         if not mass > 0.0 or not np.all(sizes):
             return math.inf
@@ -209,18 +211,6 @@ class DualFunction:
                 # The violation of dual feasibility on a cone counts with the weight of the point.
                 support += float(np.maximum(lam, 0.0) @ x)
         return support / mass - attained
-
-    def _row_magnitudes(self, point: Point, rows: FloatArray) -> FloatArray:
-        """Sum of the magnitudes of bound and terms of every row, with one product less."""
-        problem = self.problem
-        largest = max(range(len(point)), key=lambda b: point[b].size)
-        total, rest = largest_bound(problem), np.array(rows)
-        for b, (part, x) in enumerate(zip(problem.rows, point, strict=True)):
-            if not part.empty and b != largest:
-                value = part.apply(x)
-                total = total + np.abs(value)
-                rest -= value
-        return total + np.abs(rest)
 
     def evaluate(self, z: FloatArray, before: Evaluation | None = None) -> Evaluation:
         """Evaluate value, gradient, point and margin at the variables ``z``.
@@ -337,31 +327,13 @@ class DualFunction:
 
 
 def _decreasing_root(function: Callable[[float], float], guess: float, rate: float, most: float) -> float:
-    """Root of a function that decreases at least at ``rate``, but at most ``most``; Illinois method."""
-    rounding = ROOT_ROUNDING * rate
+    """Root of a function that decreases at least at ``rate``, but at most ``most``."""
     here = function(guess)
     # The rate bounds the distance of the root.
     there = min(guess + here / rate, most)
     at_there = function(there)
     if not (math.isfinite(here) and math.isfinite(at_there)):
         raise np.linalg.LinAlgError("the multipliers overflow")
-    ends, levels, last = [guess, there], [here, at_there], 0
-    if here < 0.0:
-        ends, levels = ends[::-1], levels[::-1]
-    if levels[1] >= -rounding:
-        return ends[1]
-    if levels[0] <= rounding:
-        return ends[0]
-    root = ends[0]
-    for _ in range(ROOT_ITERATIONS):
-        root = ends[0] + (ends[1] - ends[0]) * levels[0] / (levels[0] - levels[1])
-        level = function(root)
-        if abs(level) <= rounding or not ends[0] < root < ends[1]:
-            break
-        side = 0 if level > 0.0 else 1
-        ends[side], levels[side] = root, level
-        if side == last:
-            # Illinois: halve the level of an end that stays, so that plain regula falsi does not stagnate.
-            levels[1 - side] *= 0.5
-        last = side
-    return root
+    if here * at_there >= 0.0:  # a root up to rounding, or beyond the upper limit
+        return there
+    return float(brentq(function, guess, there, xtol=ROOT_ERROR, rtol=4.0 * np.finfo(float).eps))

@@ -29,13 +29,14 @@ from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dual.ascent import (
     Ascent,
     AscentStopped,
+    Limits,
     SemismoothNewton,
     newton_applies,
     uniform_multipliers,
 )
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation, Units
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.cards.options import Count, NonNegative, Positive, Range
+from sdpfeas.cards.options import NonNegative, Positive, Range
 from sdpfeas.claims import Claim, Stop
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
@@ -90,8 +91,8 @@ EARLY_SCREEN_FACTOR = 100.0
 
 
 @dataclass(frozen=True)
-class DualLbfgsOptions:
-    """Options of :class:`DualLbfgs`.
+class DualLbfgsOptions(Limits):
+    """Options of :class:`DualLbfgs`, besides those of :class:`Limits`.
 
     - ``form``: ``"spectral"``, or ``"lifted"`` for the published method.
     - ``epsilon``: level of the infeasibility screen ``||(A*y)_+|| / beta``. The lifted form stops when it
@@ -102,12 +103,10 @@ class DualLbfgsOptions:
     - ``centre``: spectral form: multiple of the identity on PSD blocks (of the vector of ones on Nonneg
       blocks) to stay near, in units of the natural scale. A box is always centred at its middle.
     - ``weight``, ``growth``: first weight of the margin, and its factor between rounds.
-    - ``max_iterations``: iterations of L-BFGS-B over all rounds; ``memory``: its correction pairs.
     - ``ftol``, ``gtol``: tolerances of L-BFGS-B on the relative decrease and the projected gradient.
       Default: in the lifted form those of the package (2.2e-9, 1e-5); in the spectral form 0 and the
       accuracy of the round.
-    - ``restarts``: restarts from the same multipliers after a failed line search; in the lifted form with
-      ``ftol`` zero also when the function value has stopped changing.
+    - ``restarts``: in the lifted form with ``ftol`` zero also when the function value has stopped changing.
     """
 
     form: Literal["spectral", "lifted"] = "spectral"
@@ -116,11 +115,8 @@ class DualLbfgsOptions:
     centre: NonNegative = 1.0
     weight: Positive = 30.0
     growth: Annotated[float, Range(1.0, above=True)] = 8.0
-    max_iterations: Count = 5000
-    memory: Count = 30
     ftol: NonNegative | None = None
     gtol: NonNegative | None = None
-    restarts: Annotated[int, Range(0)] = 3
 
 
 class DualLbfgs(FeasibilityBackend):
