@@ -27,7 +27,6 @@ from sdpfeas.dropin import (
     read_csdp_solution,
     require_resources,
     to_sdpa,
-    trivial_claim,
 )
 
 #: What CSDP's exit codes mean.
@@ -74,6 +73,7 @@ class Csdp(FeasibilityBackend):
     name = "csdp"
     sets = CONES
     lmis = True
+    presolves = True
     Options = CsdpOptions
 
     @classmethod
@@ -99,8 +99,6 @@ class Csdp(FeasibilityBackend):
         return fine, why
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        if (claim := trivial_claim(problem)) is not None:
-            return claim
         parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
         entries = sum(rows.entries for rows in parts)
         require_resources("the file that CSDP reads", numbers=2000.0 * entries, memory=200.0 * entries)

@@ -40,6 +40,7 @@ class Cvxopt(FeasibilityBackend):
     name = "cvxopt"
     sets = ALL_SETS
     lmis = True
+    presolves = True
     requires = ("cvxopt",)
     distribution = "cvxopt"
     Options = CvxoptOptions

@@ -34,7 +34,6 @@ from sdpfeas.dropin import (
     require_resources,
     silence_stdout,
     to_sdpa,
-    trivial_claim,
 )
 
 #: What DSDP's words say of the side of the multipliers, and of that of ``y``; None where they say nothing.
@@ -81,6 +80,7 @@ class Dsdp(FeasibilityBackend):
     name = "dsdp"
     sets = CONES
     lmis = True
+    presolves = True
     requires = ("cvxopt",)
     distribution = "cvxopt"
     Options = DsdpOptions
@@ -97,8 +97,6 @@ class Dsdp(FeasibilityBackend):
         return f"5.8 in cvxopt {super().version()}"
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        if (trivial := trivial_claim(problem)) is not None:
-            return trivial
         pair = to_sdpa(problem)
         claim = self._ask(pair, self.options.tolerance)
         if claim.stop is Stop.FINISHED or inquiry.offer(claim.point, claim.certificate):

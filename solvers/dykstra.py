@@ -49,11 +49,10 @@ class Dykstra(FeasibilityBackend):
     name = "dykstra"
     sets = ALL_SETS
     calls_back = True
+    presolves = True
     Options = DykstraOptions
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        if problem.m == 0:
-            return Claim(tuple(block.interior_point() for block in problem.sets), raw_status="no rows")
         scaling = problem.scaled()
         inside = _Run(scaling.problem, -self.options.margin)
         outside = _Run(scaling.problem, self.options.margin)

@@ -30,7 +30,6 @@ from sdpfeas.dropin import (
     require_resources,
     silence_stdout,
     to_sdpa,
-    trivial_claim,
 )
 
 #: What SDPA's phases say of the equality side and of the LMI side; None where they say nothing. They mean
@@ -90,13 +89,12 @@ class Sdpa(FeasibilityBackend):
     name = "sdpa"
     sets = CONES
     lmis = True
+    presolves = True
     requires = ("sdpap",)
     distribution = "sdpa-python"
     Options = SdpaOptions
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        if (claim := trivial_claim(problem)) is not None:
-            return claim
         pair = to_sdpa(problem, self.options.form)
         given = pair.sedumi
         m, n = given.A.shape

@@ -58,6 +58,8 @@ class FeasibilityBackend(ABC):
         Whether a linear objective is supported; see :meth:`maximise`.
     maximises_lmis : bool
         Whether LMIs are accepted natively together with an objective.
+    presolves : bool
+        Whether problems without LMIs are presolved first; the backend gets none that presolve decides.
     requires : tuple of str
         Modules that must be installed.
     distribution : str
@@ -86,6 +88,7 @@ class FeasibilityBackend(ABC):
     calls_back: ClassVar[bool] = False
     maximises: ClassVar[bool] = False
     maximises_lmis: ClassVar[bool] = False
+    presolves: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ()
     distribution: ClassVar[str] = "sdpfeas"
     Options: ClassVar[type] = NoOptions

@@ -18,6 +18,7 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
+from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.outcome import Proof
 
@@ -58,8 +59,17 @@ def dispatch_program(backend: FeasibilityBackend, program: ConicProgram, inquiry
 def _reduce_and_run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
     chain = reduction_for(problem, backend.sets, backend.lmis)
     if chain is None:
+        return _presolve_and_run(backend, problem, inquiry)
+    return _back(_presolve_and_run(backend, chain.problem, inquiry.through(chain)), chain)
+
+
+def _presolve_and_run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    if not backend.presolves or problem.lmis:
         return _run(backend, problem, inquiry)
-    return _back(_run(backend, chain.problem, inquiry.through(chain)), chain)
+    small = presolve(problem)
+    if small.answer is not None:
+        return Claim(*small.answer, raw_status="presolved")
+    return _back(_run(backend, small.problem, inquiry.through(small)), small)
 
 
 def reduction_for(

@@ -22,7 +22,6 @@ from sdpfeas.numerics.linalg import FloatArray, Triangle
 from sdpfeas.problem.conic_form import ConicForm, conic_form
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.sets import SecondOrder
 
 #: Margin above which a point is certainly interior, whatever the error of the solver; then the multipliers
@@ -95,6 +94,7 @@ class ConicBackend(FeasibilityBackend):
     lmis = True
     maximises = True
     maximises_lmis = True
+    presolves = True
     triangle: ClassVar[Triangle] = "upper"
     #: Order of the two objectives if the option is "auto".
     objectives: ClassVar[tuple[Objective, ...]] = ("none", "margin")
@@ -107,22 +107,6 @@ class ConicBackend(FeasibilityBackend):
         """
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Search for a point or a certificate; see :meth:`FeasibilityBackend.solve`."""
-        if problem.lmis:
-            return self._solve_presolved(problem, inquiry)
-        small = presolve(problem)
-        if small.answer is not None:
-            return Claim(*small.answer, raw_status="presolved")
-        return self._solve_presolved(small.problem, inquiry.through(small)).back(small)
-
-    def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
-        """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
-        form = conic_form(program.problem, self.triangle, objective=program.objective, scale=program.scale)
-        solution = self._solve_form(form, inquiry.deadline)
-        with inquiry.proof_time():
-            return _claim(form, solution)
-
-    def _solve_presolved(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Solve with one objective or, if it proves nothing, with both."""
         form = conic_form(problem, self.triangle)
         if self.options.objective != "auto":
@@ -141,6 +125,13 @@ class ConicBackend(FeasibilityBackend):
             raw_status=f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
             iterations=(first.iterations or 0) + (second.iterations or 0),
         )
+
+    def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
+        """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
+        form = conic_form(program.problem, self.triangle, objective=program.objective, scale=program.scale)
+        solution = self._solve_form(form, inquiry.deadline)
+        with inquiry.proof_time():
+            return _claim(form, solution)
 
     @staticmethod
     def _better(first: Claim, second: Claim, inquiry: Inquiry) -> Claim:

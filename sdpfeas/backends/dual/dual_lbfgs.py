@@ -58,14 +58,8 @@ ROUND_ACCURACY_SHARE = 0.1
 #: ... where the margin is clipped to this range.
 LEAST_MARGIN, LARGE_MARGIN = 1e-7, 0.1
 
-#: Factor by which the share is reduced where a round was not accurate enough, and its least value.
-ACCURACY_FACTOR, LEAST_ACCURACY_SHARE = 0.1, 1e-4
-
-#: A negative margin this many times that of the last round is lower by more than the error of a round.
-MARGIN_DROP_FACTOR = 1.1
-
-#: Margins of two rounds are compared if the scale of no row changed by more than this share.
-SAME_UNITS_SHARE = 0.01
+#: Factor by which the share is reduced where a round was not accurate enough.
+ACCURACY_FACTOR = 0.1
 
 #: Largest weight of the margin, and largest first weight of a warm start.
 MOST_WEIGHT, WARM_WEIGHT = 1e9, 1e4
@@ -223,12 +217,7 @@ def _maximise_margin(
 ) -> tuple[Stop, str]:
     """Maximise the margin by continuation: rounds of growing weight, with units from the last round."""
     units, weight, accuracy, margin = Units.guess(problem), options.weight, ROUND_ACCURACY_SHARE, LARGE_MARGIN
-    centres, y, slack_rounds, best = (
-        _centres(problem, units, options.centre),
-        np.zeros(problem.m),
-        0,
-        -math.inf,
-    )
+    centres, y, slack_rounds = _centres(problem, units, options.centre), np.zeros(problem.m), 0
     if start is not None:
         units, weight, y = _start_warm(problem, ascent, DualFunction(problem, units, centres, weight), start)
     while weight <= MOST_WEIGHT:
@@ -250,16 +239,10 @@ def _maximise_margin(
             if slack_rounds <= options.restarts:
                 accuracy *= ACCURACY_FACTOR
                 continue
-        elif margin < MARGIN_DROP_FACTOR * best and accuracy > LEAST_ACCURACY_SHARE:
-            # A larger weight never lowers the optimal margin, so this round ended too early.
-            accuracy *= ACCURACY_FACTOR
-            continue
         centres = _move_centres(function, found, options.growth)
         weight *= options.growth
         y = y * options.growth
         units = Units.at(problem, found.point)
-        same = np.allclose(units.rows, function.units.rows, rtol=SAME_UNITS_SHARE, atol=0.0)
-        best = margin if same else -math.inf  # margins in other units cannot be compared
     return Stop.STALLED, f"no proof up to weight {MOST_WEIGHT:g}; {status}"
 
 
@@ -391,8 +374,7 @@ class StoppingTest:
         self.multipliers: FloatArray | None = None
         self.proved = ""
         self._screen = epsilon
-        self._equality_limit = np.inf
-        self._least_violation, self._lead, self._refused_lead = np.inf, -np.inf, 0.0
+        self._least_violation, self._lead = np.inf, -np.inf
         self._refusals, self._next_attempt, self._evaluations = 0, 0, 0
 
     def holds(self, function: DualFunction, found: Evaluation) -> bool:
@@ -411,11 +393,10 @@ class StoppingTest:
         if not gap > ROUNDING_SHARE * size:
             return False
         ratio = excess / gap
-        if not ratio < self._screen and not (excess == 0.0 and lead > self._refused_lead):
+        if not ratio < self._screen:
             return False
         if not self._inquiry.offer(multipliers=y):
             self._screen = min(self._screen, ratio / REFUSAL_FACTOR)
-            self._refused_lead = 2.0 * lead
             return False
         self.multipliers, self.proved = y, "certificate"
         return True
@@ -431,10 +412,9 @@ class StoppingTest:
             return False
         missed = float(np.linalg.norm(short[equal]))
         near = EQUALITY_MARGIN_SHARE * found.margin if found.margin > 0.0 else EQUALITY_RESIDUAL
-        if equal.any() and not missed < min(near, self._equality_limit):
+        if equal.any() and not missed < near:
             return False
         if not self._inquiry.offer(point=point):
-            self._equality_limit = missed / REFUSAL_FACTOR
             self._refusals += 1
             self._next_attempt = self._evaluations + 2**self._refusals
             return False
