@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
@@ -27,6 +28,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
+from sdpfeas.cards.options import Count, Positive, Range, Share
 from sdpfeas.claims import Claim, Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
@@ -82,27 +84,17 @@ class AdmmOptions:
         Whether the penalty follows the residuals.
     """
 
-    max_iterations: int = 20_000
-    margin: float = 1e-3
-    min_margin: float = 1e-7
-    relaxation: float = 1.6
-    screen_every: int = 25
-    penalty: float = 1.0
+    max_iterations: Count = 20_000
+    margin: Share = 1e-3
+    min_margin: Share = 1e-7
+    relaxation: Annotated[float, Range(0.0, 2.0, above=True)] = 1.6
+    screen_every: Count = 25
+    penalty: Positive = 1.0
     adaptive: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("max_iterations", "screen_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"option {name!r} must be at least 1, got {getattr(self, name)}")
-        if not 0.0 < self.relaxation < 2.0:
-            raise ValueError(f"option 'relaxation' must lie between 0 and 2, got {self.relaxation}")
-        if not 0.0 < self.min_margin <= self.margin < 1.0:
-            raise ValueError(
-                "options 'margin' and 'min_margin' must lie between 0 and 1, the second not above the "
-                f"first; got {self.margin} and {self.min_margin}"
-            )
-        if not 0.0 < self.penalty < float("inf"):
-            raise ValueError(f"option 'penalty' must be positive, got {self.penalty}")
+        if self.min_margin > self.margin:
+            raise ValueError(f"min_margin = {self.min_margin} is above margin = {self.margin}")
 
 
 class Admm(FeasibilityBackend):

@@ -381,12 +381,8 @@ class _ProofAttempts:
         over_budget = self.spent > max(FREE_PROOF_SECONDS, PROOF_TIME_SHARE * self.deadline.elapsed)
         if over_budget and not final:
             return
-        begin = time.perf_counter()
-        try:
-            with limited(self.last if final else self.deadline):
-                self.latest = self._check(point, multipliers, final=final)
-        finally:
-            self.spent += time.perf_counter() - begin
+        deadline = self.last if final else self.deadline
+        self.latest = self._timed(lambda: self._check(point, multipliers, final=final), deadline)
         if self.latest.verdict is not Verdict.UNDECIDED:
             self.granted = self.latest
 
@@ -412,14 +408,19 @@ class _ProofAttempts:
         """Attempt a proof of its own kind, and keep what is granted."""
         if self.granted is not None:
             return
-        begin = time.perf_counter()
-        try:
-            with limited(self.last), np.errstate(all="ignore"):
-                found = attempt()
-        finally:
-            self.spent += time.perf_counter() - begin
+        with np.errstate(all="ignore"):
+            found = self._timed(attempt, self.last)
         if found.verdict is not Verdict.UNDECIDED:
             self.granted = self.latest = found
+
+    def _timed(self, attempt: Callable[[], Check], deadline: Deadline) -> Check:
+        """Run an attempt, and count its time."""
+        begin = time.perf_counter()
+        try:
+            with limited(deadline):
+                return attempt()
+        finally:
+            self.spent += time.perf_counter() - begin
 
     def _check(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> Check:
         cases = self._find(point, multipliers)

@@ -115,10 +115,17 @@ class CanonicalForm:
         """Return cvxpy's reductions with their inverse data, without the last, which calls the solver."""
         return list(zip(self._chain.reductions, self._inverse, strict=True))[:-1]
 
-    def columns(self) -> dict[int, tuple[int, tuple[int, ...]]]:
-        """Return the first column and the shape of every variable of the last reduction."""
+    def variable_values(self, x: FloatArray) -> dict[int, Any]:
+        """Return the numbers that the variables ``x`` of the form stand for in cvxpy's variables, by id."""
         stuffing = self._inverse[-2]
-        return {v: (at, stuffing.var_shapes[v]) for v, at in stuffing.var_offsets.items()}
+        found: dict[int, Any] = {}
+        for number, at in stuffing.var_offsets.items():
+            shape = stuffing.var_shapes[number]
+            size = int(np.prod(shape, dtype=int))
+            found[number] = np.reshape(x[at : at + size], shape, order="F")
+        for reduction, _ in reversed(self.steps()):
+            found = reduction.var_forward(found)
+        return found
 
     def selected(self, keep: np.ndarray) -> CanonicalForm:
         """Return the form with the rows of a mask, which keeps or drops every cone as a whole."""

@@ -76,26 +76,6 @@ def _asked(size: int, back: Callable[[FloatArray], dict[int, Any]]) -> EntryMap:
     return EntryMap(size, places, factors)
 
 
-def value_map(form: CanonicalForm) -> EntryMap:
-    """Return the map of values of variables."""
-
-    def back(x: FloatArray) -> dict[int, Any]:
-        found: dict[int, Any] = {}
-        for number, (at, shape) in form.columns().items():
-            size = int(np.prod(shape, dtype=int))
-            found[number] = np.reshape(x[at : at + size], shape, order="F")
-        for reduction, _ in reversed(form.steps()):
-            found = reduction.var_forward(found)
-        return found
-
-    return _asked(form.matrix.shape[1], back)
-
-
-def dual_map(form: CanonicalForm) -> EntryMap:
-    """Return the map of dual values of constraints."""
-    return _asked(form.b.size, form.invert_duals)
-
-
 def from_cvxpy(problem: cp.Problem) -> FeasibilityProblem:
     """Convert the constraints of a cvxpy problem to a feasibility problem.
 
@@ -215,12 +195,12 @@ class CvxpyForm(Reduction):
     @cached_property
     def value_map(self) -> EntryMap:
         """Map of values of variables to columns of the canonical form."""
-        return value_map(self.canonical)
+        return _asked(self.canonical.matrix.shape[1], self.canonical.variable_values)
 
     @cached_property
     def dual_map(self) -> EntryMap:
         """Map of dual values to rows of the canonical form."""
-        return dual_map(self.canonical)
+        return _asked(self.canonical.b.size, self.canonical.invert_duals)
 
     @property
     def _variables(self) -> list[Any]:

@@ -21,7 +21,6 @@ from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import OptionError, ProblemError
 from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.verifier.results import Result
 
 #: Options of ``Problem.solve``.
 _SETTINGS = {"rigorous", "time_limit", "options"}
@@ -107,7 +106,8 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
     cost = np.asarray(data["c"], dtype=float)
     blocks = Blocks(form, cost=cost)
     if np.any(cost):
-        found = _optimum(cost, blocks, solver, settings)
+        limits = {name: value for name, value in settings.items() if name != "rigorous"}
+        found = optimum(blocks.problem(), blocks.objective(cost, "min"), solver=solver, **limits)
         if found.infeasible is None:
             return _optimal(cost, inverse, blocks, found)
         result = found.infeasible
@@ -115,7 +115,8 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
         result = solve(blocks.problem(), solver, **settings)
     facts = {"solve_time": result.solve_time, "num_iters": result.iterations, "solver_specific_stats": result}
     if result.verdict is Verdict.FEASIBLE:
-        variables = {inverse["var_id"]: _columns(blocks, result)}
+        assert result.point is not None
+        variables = {inverse["var_id"]: blocks.columns(result.point)}
         return Solution("optimal", float(inverse["offset"]), variables, {}, facts)
     if result.verdict is Verdict.INFEASIBLE:
         whole = farkas_certificate(result.check)
@@ -123,11 +124,6 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
         duals = {} if whole is None else form.duals(blocks.row_multipliers(whole))
         return failure_solution("infeasible", facts, duals)
     raise SolverError(f"undecided: {result.reason}")
-
-
-def _optimum(cost: FloatArray, blocks: Blocks, solver: Solver, settings: dict[str, Any]) -> Optimum:
-    limits = {name: value for name, value in settings.items() if name != "rigorous"}
-    return optimum(blocks.problem(), blocks.objective(cost, "min"), solver=solver, **limits)
 
 
 def _optimal(cost: FloatArray, inverse: Any, blocks: Blocks, found: Optimum) -> Any:
@@ -142,8 +138,3 @@ def _optimal(cost: FloatArray, inverse: Any, blocks: Blocks, found: Optimum) -> 
         raise SolverError(f"the value lies between {found.lower:.8g} and {found.upper:.8g}: {found.reason}")
     x = blocks.columns(found.point)
     return Solution("optimal", float(cost @ x + inverse["offset"]), {inverse["var_id"]: x}, {}, facts)
-
-
-def _columns(blocks: Blocks, result: Result) -> Any:
-    assert result.point is not None
-    return blocks.columns(result.point)

@@ -29,6 +29,7 @@ from sdpfeas.backends.ipm.iteration_cost import (
 from sdpfeas.backends.ipm.primal_dual_forms import DualForm, PrimalForm, ProblemForm
 from sdpfeas.backends.ipm.sparse_system import SparseSystem
 from sdpfeas.backends.ipm.structured_system import StructuredSystem
+from sdpfeas.cards.options import Count, Share
 from sdpfeas.claims import Claim, Stop
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -53,15 +54,9 @@ class SpectralIpmOptions:
     objective the method stops when relative gap and row residual are below ``gap``.
     """
 
-    max_iterations: int = 100
-    residual: float = 1e-7
-    gap: float = 1e-9
-
-    def __post_init__(self) -> None:
-        if self.max_iterations < 1:
-            raise ValueError("max_iterations must be at least 1")
-        if not (0.0 < self.residual < 1.0 and 0.0 < self.gap < 1.0):
-            raise ValueError("residual and gap must lie between 0 and 1")
+    max_iterations: Count = 100
+    residual: Share = 1e-7
+    gap: Share = 1e-9
 
 
 class SpectralIpm(FeasibilityBackend):
