@@ -213,7 +213,7 @@ class CvxpyForm(Reduction):
         given = len(self.original.constraints)
         return trace_constraints(self.canonical, self.compiled, self._variables, own, given)
 
-    @property
+    @cached_property
     def auxiliary(self) -> np.ndarray:
         """Mask of the auxiliary columns, which are not values of the user's variables."""
         mask = np.ones(self.canonical.matrix.shape[1], dtype=bool)

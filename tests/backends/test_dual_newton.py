@@ -14,7 +14,6 @@ from sdpfeas.backends.dual.ascent import (
     generalised_jacobian,
     newton_applies,
     solve_quadratic_model,
-    uniform_multipliers,
 )
 from sdpfeas.backends.dual.dual_function import DualFunction, Units
 from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
@@ -115,14 +114,6 @@ def test_quadratic_model_meets_the_optimality_conditions() -> None:
 
 def test_quadratic_model_refuses_a_model_that_is_not_definite() -> None:
     assert solve_quadratic_model(np.ones(2), -np.eye(2), np.ones(2), np.zeros(2, dtype=bool)) is None
-
-
-def test_uniform_multipliers_vanish_on_a_scalar_block(iris: WLDA) -> None:
-    problem = iris.at(9.0)
-    y = uniform_multipliers(dual(problem))
-    assert np.all(y >= 0.0)
-    assert not problem.rows[1].empty
-    assert problem.rows[1].adjoint(y) == pytest.approx([0.0], abs=1e-9 * float(np.sum(y)))
 
 
 def test_newton_is_for_few_inequality_rows_of_two_terms(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,9 +171,6 @@ class Ascent:
 #: The Newton method is used for at most this many rows, and entries of rows without low rank.
 NEWTON_ROWS, NEWTON_ENTRIES = 2500, 30_000_000
 
-#: Vector blocks of more entries than this are ignored in the choice of the first multipliers.
-BALANCED_COLUMNS = 50
-
 #: Damping relative to the mean diagonal entry of the Jacobian: first and least value, and value to give up
 #: at.
 DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-12, 1e6
@@ -214,21 +211,6 @@ def newton_applies(problem: FeasibilityProblem) -> bool:
     few = few and all(block.matrix or block.entrywise for block in problem.sets)
     terms = np.sum(problem.block_norms > 0.0, axis=0) + (largest_bound(problem) > 0.0)
     return few and not problem.equality.any() and bool(np.all(terms >= 2))
-
-
-def uniform_multipliers(function: DualFunction) -> FloatArray:
-    """Return nearly equal multipliers whose adjoint vanishes on small vector blocks."""
-    problem, even = function.problem, np.ones(function.size)
-    columns = [
-        function.factor[:, None] * dense_array(rows.columns())[function.row]
-        for rows in problem.rows
-        if not rows.empty and not rows.matrix and rows.n <= BALANCED_COLUMNS
-    ]
-    if columns:
-        table = np.concatenate(columns, axis=1)
-        even -= table @ np.linalg.lstsq(table, even, rcond=None)[0]
-        even = np.maximum(even, 0.0) if np.any(even > 0.0) else np.ones(function.size)
-    return function.multipliers(even)
 
 
 class SemismoothNewton:

@@ -32,7 +32,6 @@ from sdpfeas.backends.dual.ascent import (
     Limits,
     SemismoothNewton,
     newton_applies,
-    uniform_multipliers,
 )
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation, Units
 from sdpfeas.backends.inquiry import Inquiry
@@ -254,7 +253,9 @@ def _maximise_margin_newton(
     units, weight = Units.guess(problem), first
     centres = _centres(problem, units, options.centre)
     function = DualFunction(problem, units, centres, weight, math.inf)
-    y = function.scale_to_zero_margin(uniform_multipliers(function) if start is None else start)
+    y = function.scale_to_zero_margin(
+        function.multipliers(np.ones(function.size)) if start is None else start
+    )
     units = Units.at(problem, ascent.evaluate(function, function.variables(y)).point)
     y = DualFunction(problem, units, centres, weight).scale_to_zero_margin(y)
     while weight <= MOST_WEIGHT:
