@@ -37,8 +37,9 @@ from sdpfeas.numerics.linalg import FloatArray, cholesky, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.equality_correction import CorrectionSystem, Movable, correct_point
+from sdpfeas.verifier.equality_correction import CorrectionSystem, correct_point
 from sdpfeas.verifier.multipliers import Multipliers
+from sdpfeas.verifier.point_metric import Movable
 
 #: Each margin is this share of the previous one.
 MARGIN_SHARE = 1e-2

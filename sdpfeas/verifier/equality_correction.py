@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,9 +25,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     TINY,
     inflate,
-    norm_upper,
     product_up,
-    quotient_up,
     sqrt_upper,
     sum_up,
 )
@@ -42,7 +40,7 @@ from sdpfeas.verifier.gram import (
     ScaledGram,
     SparseGram,
 )
-from sdpfeas.verifier.point_metric import only_stored
+from sdpfeas.verifier.point_metric import CorrectingSystem, Movable, only_stored
 
 #: Number of equality rows above which a sparse Gram matrix is preferred. Dense cost grows with its cube.
 MAX_DENSE_ROWS = 3000
@@ -50,48 +48,6 @@ MAX_DENSE_ROWS = 3000
 #: Number of equality rows, or of columns of Free blocks, from which the Gram matrix is computed as a sparse
 #: product.
 SPARSE_PRODUCT_ROWS = 1000
-
-
-@dataclass(frozen=True)
-class Movable:
-    """A block that may move, with its equality rows and how far it may move.
-
-    For a matrix ``weight`` is a proven distance to the boundary (a correction of smaller Frobenius norm stays
-    inside); for a vector it holds one distance per entry.
-    """
-
-    block: int
-    rows: Rows
-    weight: float | FloatArray
-    #: Prescribed trace of a SpectralBox; None if there is none.
-    trace: float | None = None
-    #: Proven bound of the deviation from that trace.
-    trace_off: float = 0.0
-
-    def capped(self, limit: float) -> Movable:
-        """Return the block with all weights limited to ``limit``."""
-        weight = self.weight
-        return replace(
-            self, weight=np.minimum(weight, limit) if isinstance(weight, np.ndarray) else min(weight, limit)
-        )
-
-    @property
-    def reach(self) -> float:
-        """Bound of the Frobenius norm of a unit correction."""
-        return float(np.max(self.weight, initial=0.0))
-
-    def length_upper(self, step: FloatArray) -> float:
-        """Bound the length of a step in units of the weight."""
-        weight = np.broadcast_to(np.asarray(self.weight, dtype=np.float64), step.shape)
-        used = step != 0.0
-        if not np.all(weight[used] > 0.0):
-            return math.inf
-        return norm_upper(quotient_up(np.abs(step[used]), weight[used]))
-
-    @cached_property
-    def share(self) -> GramShare:
-        """The contribution of the block to the Gram matrix of the equality rows."""
-        return GramShare(self)
 
 
 class GramShare:
@@ -148,39 +104,31 @@ class GramShare:
         return square * self._units.enclose_apply(np.eye(n))[0], square * n
 
 
-class CorrectionSystem:
-    """The equality rows on the blocks that may move, in units of how far these may move.
+class CorrectionSystem(CorrectingSystem[Movable]):
+    """The equality rows with one weight per matrix, or per entry of a vector."""
 
-    ``m`` is the number of equality rows; one trace equation follows per box with a prescribed trace.
-    ``used`` bounds the part of the admissible correction that led to the current point.
-    """
-
-    used = 0.0
-
-    def __init__(self, parts: list[Movable], m: int) -> None:
-        self.parts = parts
-        self.m = m
-        self.blocks = frozenset(part.block for part in parts)
-        self._traced = [part for part in parts if part.trace is not None]
+    @cached_property
+    def _shares(self) -> list[GramShare]:
+        return [GramShare(part) for part in self.parts]
 
     @cached_property
     def _exponents(self) -> np.ndarray:
         """Exponents of the weighted equality rows, then of the traces."""
-        traces = [part.share.reach for part in self._traced]
-        rows = [part.share.exponents for part in self.parts]
+        traces = [s.reach for s, part in zip(self._shares, self.parts, strict=True) if part.trace is not None]
+        rows = [share.exponents for share in self._shares]
         return np.concatenate([np.max(rows, axis=0), traces]).astype(np.int64)
 
     def _scales(self) -> list[FloatArray]:
         """Powers of two, at most one, that scale the rows of every part to the common exponents."""
         # Underflow is negligible next to the larger share of another block.
         head = self._exponents[: self.m]
-        return [np.ldexp(1.0, part.share.exponents - head) for part in self.parts]
+        return [np.ldexp(1.0, share.exponents - head) for share in self._shares]
 
     @cached_property
     def _sizes(self) -> FloatArray:
         """Upper bounds of the norms of the weighted equality rows."""
-        pieces = zip(self.parts, self._scales(), strict=True)
-        return sum_up(np.zeros(self.m), *(product_up(part.share.sizes, scale) for part, scale in pieces))
+        pieces = zip(self._shares, self._scales(), strict=True)
+        return sum_up(np.zeros(self.m), *(product_up(share.sizes, scale) for share, scale in pieces))
 
     def out_of_reach(self, residual: FloatArray) -> bool:
         """Whether a correction is expensive to bound, and at least one unit long.
@@ -192,9 +140,9 @@ class CorrectionSystem:
         return bool(np.any(np.ldexp(residual, -self._exponents[: self.m]) > self._sizes))
 
     @cached_property
-    def _gram(self) -> Gram:
+    def solver(self) -> Gram:
         """Gram matrix of the weighted equality rows."""
-        size, exponents = self.m + len(self._traced), self._exponents
+        size, exponents = self.m + len(self.traced), self._exponents
         if _sparse_product([part.rows for part in self.parts], size):
             sparse = self._sparse_gram()
             if sparse.products < MAX_GRAM_PRODUCTS or size > DENSE_ROWS_LIMIT:
@@ -203,38 +151,29 @@ class CorrectionSystem:
         guard("the Gram matrix of the equality rows", flops, memory=32.0 * float(size) ** 2)
         gram, sizes, head, trace = np.zeros((size, size)), np.zeros(size), slice(0, self.m), self.m
         sizes[head] = self._sizes
-        for part, scale in zip(self.parts, self._scales(), strict=True):
-            part.share.add_gram(gram[head, head], scale)
+        for part, share, scale in zip(self.parts, self._shares, self._scales(), strict=True):
+            share.add_gram(gram[head, head], scale)
             if part.trace is not None:
-                along, length = part.share.along_identity()
+                along, length = share.along_identity()
                 gram[head, trace] = gram[trace, head] = along * scale
                 gram[trace, trace] = length
                 sizes[trace] = sqrt_upper(float(inflate(length, 2)))
                 trace += 1
-        depth = max(part.share.depth for part in self.parts)
+        depth = max(share.depth for share in self._shares)
         return ScaledGram.of(gram, sizes, exponents, depth + len(self.parts) + 8)
 
     def _sparse_gram(self) -> SparseGram:
         trace, blocks = 0, []
-        for part, scale in zip(self.parts, self._scales(), strict=True):
-            own = part.share.vectors(scale)
-            below = sp.csr_array((len(self._traced), own.shape[1]))
+        for part, share, scale in zip(self.parts, self._shares, self._scales(), strict=True):
+            own = share.vectors(scale)
+            below = sp.csr_array((len(self.traced), own.shape[1]))
             if part.trace is not None:
                 places = np.arange(part.rows.n) * (part.rows.n + 1)
-                along = np.full(places.size, float(part.share.weight))
+                along = np.full(places.size, float(share.weight))
                 below = sp.csr_array((along, (np.full(places.size, trace), places)), shape=below.shape)
                 trace += 1
             blocks.append(sp.vstack([own, below], format="csr"))
         return SparseGram(sp.hstack(blocks, format="csr"), self._exponents)
-
-    def correction_upper(self, residual: FloatArray) -> float:
-        """Bound the least-norm correction, in units of the weights, for residuals of absolute value up to
-        ``residual``; infinity without a block that can move.
-        """
-        if not self.parts:
-            return math.inf
-        off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
-        return self._gram.shortest_upper(np.concatenate([residual, off]))
 
     def drift_upper(self, problem: FeasibilityProblem) -> FloatArray:
         """Bound the change of every row value under a unit correction."""
@@ -256,22 +195,11 @@ class CorrectionSystem:
             replace(part, trace_off=problem.sets[part.block].trace_missed(corrected[part.block]))
             for part in self.parts
         ]
-        system._traced = [part for part in system.parts if part.trace is not None]
         return system
-
-    def starts(self, point: Point) -> dict[int, FloatArray]:
-        """Distances of the starting points of the correction from the given point, by block: none."""
-        return {}
-
-    @property
-    def usable(self) -> bool:
-        """Whether the Gram matrix was computed without overflow."""
-        return self._gram.usable
 
     def correct(self, point: Point, residual: FloatArray) -> Point:
         """Return the point after the least-norm correction of ``residual = lower - A(X)``, up to rounding."""
-        off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self._traced]
-        z = self._gram.combination(np.concatenate([residual, off]))
+        z = self.solver.combination(self._targets(point, residual))
         moved = list(point)
         trace = self.m
         for part in self.parts:

@@ -68,17 +68,18 @@ def need_rationals(problem: FeasibilityProblem) -> None:
     guard("a proof in rational arithmetic", FLOPS_PER_OPERATION * _operations(problem))
 
 
-def _operations(problem: FeasibilityProblem) -> int:
-    """Estimate the number of rational operations of an exact proof."""
+def _operations(problem: FeasibilityProblem, solving: bool = True) -> int:
+    """Estimate the number of rational operations of an exact proof, with or without solving equations."""
     entries = sum(math.prod(block.shape) for block in problem.sets)
+    total = problem.m * entries + sum(3 * block.side**3 for block in problem.sets)
+    # Of an LMI its terms and its factorisation.
+    total += sum(entries * lmi.set.entries + 3 * lmi.set.side**3 for lmi in problem.lmis)
+    if not solving:
+        return total
     equations = int(problem.equality.sum())
-    cubes = sum(3 * block.side**3 for block in problem.sets)
-    total = problem.m * entries + equations**2 * (entries + equations) + cubes
     free = sum(block.n for block in problem.sets if block.free)
-    for lmi in problem.lmis:
-        # Twice its terms, its factorisation, and the equations on the Free blocks.
-        total += 2 * entries * lmi.set.entries + 3 * lmi.set.side**3 + free**2 * lmi.set.dimension
-    return total + (free**3 if problem.lmis else 0)
+    total += equations**2 * (entries + equations) + (free**3 if problem.lmis else 0)
+    return total + sum(entries * lmi.set.entries + free**2 * lmi.set.dimension for lmi in problem.lmis)
 
 
 def is_round(problem: FeasibilityProblem) -> bool:
@@ -300,15 +301,15 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
     """Whether floating-point arithmetic leaves open that ``y`` is a certificate, up to rounding."""
     if not np.isfinite(y).all():
         return False
+    if problem.lmis:
+        slacks = problem.slack_form
+        return _may_be_certificate(slacks.problem, slacks.start_multipliers(y))
     if np.any(sign_violation(problem, y) > 0.0):
         return False
     terms = problem.beta_terms(y)
     gap, scale = float(np.sum(terms)), float(np.sum(np.abs(terms)))
-    rows_part, own_parts = problem.split(y)
     for b, (block, g) in enumerate(zip(problem.sets, problem.adjoint(y), strict=True)):
-        size = float(np.abs(rows_part) @ problem.block_norms[b])
-        for lmi, own in zip(problem.lmis, own_parts, strict=True):
-            size += 0.0 if lmi.coefficients[b].empty else float(np.linalg.norm(own)) * lmi.norm
+        size = float(np.abs(y) @ problem.block_norms[b])
         if not (np.isfinite(g).all() and math.isfinite(size)):
             return True
         lam = np.abs(g) if block.free else block.spectrum(g)
@@ -316,13 +317,6 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
             gap -= block.support_spectrum(lam)
             scale += block.nuclear_radius * size
         elif float(np.max(lam)) > MAX_VIOLATION_SHARE * size:
-            return False
-    for lmi, own in zip(problem.lmis, own_parts, strict=True):
-        lam = lmi.set.spectrum(-own)
-        if lmi.set.bounded:
-            gap -= lmi.set.support_spectrum(lam)
-            scale += lmi.set.nuclear_radius * float(np.max(np.abs(lam)))
-        elif float(np.max(lam)) > MAX_VIOLATION_SHARE * float(np.max(np.abs(lam))):
             return False
     return not gap < -MAX_VIOLATION_SHARE * scale
 
@@ -542,10 +536,7 @@ def _stacked(parts: tuple[Any, ...], shapes: list[tuple[int, ...]]) -> np.ndarra
 
 def _check_cost(problem: FeasibilityProblem) -> Outcome | None:
     """Refuse a check of evidence as given if the problem is too large or the time too short."""
-    entries = sum(math.prod(block.shape) for block in problem.sets)
-    total = problem.m * entries + sum(3 * block.side**3 for block in problem.sets)
-    total += sum(entries * lmi.set.entries + 3 * lmi.set.side**3 for lmi in problem.lmis)
-    if total > MAX_CHECK_OPERATIONS:
+    if _operations(problem, solving=False) > MAX_CHECK_OPERATIONS:
         return refuse("the problem is too large for exact mode")
     check_deadline("a check in rational arithmetic")
     return None

@@ -25,14 +25,14 @@ from sdpfeas.problem.lmi import LMI, mirrored
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Combined, Dense, Rows, Sparse, Stacked
-from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS, CorrectionSystem, Movable, affordable
+from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS, CorrectionSystem, affordable
 from sdpfeas.verifier.gram import BOUND_SHARE
 from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
 from sdpfeas.verifier.point_metric import (
     MET_RADII,
     CongruenceBlock,
-    EntrywiseBlock,
     MetricSystem,
+    Movable,
     metric_block,
     only_stored,
 )
@@ -70,7 +70,7 @@ def _times(rows: Rows, matrix: Any) -> Rows:
 class Correction:
     """A least-norm correction of multipliers: a system, and the length in units of its weights."""
 
-    parts: dict[int, Movable | EntrywiseBlock | CongruenceBlock]
+    parts: dict[int, Movable | CongruenceBlock]
     length: float
     #: Bound of the displacement of the multiplier of every row under a unit correction.
     rows: FloatArray
@@ -220,14 +220,14 @@ class Multipliers:
         sets = [lmi.set for lmi in self.problem.lmis]
         weights = [1.0 if w is None and kind.matrix else w for w, kind in zip(proved, sets, strict=True)]
         parts, index = self._movable(weights)
-        found: list[EntrywiseBlock | CongruenceBlock] = []
+        found: list[Movable | CongruenceBlock] = []
         for part in parts:
             target = sets[part.block] if part.block < len(sets) else None
             if target is not None and target.matrix and target.cone:
                 rooted = metric_block(part.block, target, self.own[part.block], part.rows)
                 found += [] if rooted is None else [rooted]
             else:
-                found.append(EntrywiseBlock(part.block, part.rows, part.weight))
+                found.append(part)
         if index.size <= min(sum(part.size for part in found), MAX_DENSE_ROWS):
             yield MetricSystem(found, index.size), index
 

@@ -26,7 +26,7 @@ import scipy.linalg
 
 from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import TINY, UNIT, gamma
+from sdpfeas.numerics.rounding import TINY, UNIT
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.redundant_rows import screen
@@ -101,7 +101,7 @@ def check_point(
         slacks = problem.slack_form
         return check_point(slacks.problem, slacks.start_point(point), tolerances, proof)
     value, excused = np.zeros(problem.m), _sizes_of_bounds(problem)
-    drift, noise = np.zeros(problem.m), np.zeros(problem.m)
+    drift, rounding = np.zeros(problem.m), np.zeros(problem.m)
     for (b, block, rows), x in zip(problem.blocks(), point, strict=True):
         lam = block.spectrum(x)
         apart = _norm(lam - block.project_spectrum(lam))
@@ -112,31 +112,26 @@ def check_point(
                 return refuse(f"block {problem.block_name(b)} is outside its set by {share:.3g} of its size")
             drift += apart * problem.upper_norms[b]
         if not rows.empty:
-            part = rows.stable_apply(x)
+            part, error = rows.enclose_apply(x)
             value += part
-            noise += gamma(rows.depths[0]) * _norm(x) * problem.upper_norms[b]
+            rounding += error
             if not block.polyhedral:
                 excused = excused + np.abs(part)
     if not np.isfinite(value).all():
         return refuse("the row values overflow")
     # One line per bound: each has its own reference size.
-    violation = np.array([problem.lower - value, value - problem.upper]) + drift
+    violation = np.array([problem.lower - value, value - problem.upper]) + (drift + rounding)
     bad = ~(violation <= tolerances.residual * excused)
-    if not (bad.any() and _hopeless(problem, point, bad, violation, tolerances)):
-        # Bound the rounding errors of the rows that they might decide.
-        doubtful = _rows_of(~(violation + noise <= tolerances.residual * excused))
-        violation[:, doubtful] += _rounding(problem, point, doubtful)
-        bad = ~(violation <= tolerances.residual * excused)
-        if bad.any():
-            excused = excused + _cancelled(problem, point, _rows_of(bad), tolerances)
-            strained = bad & (violation > tolerances.residual * _natural_sizes(problem))
-            bad &= ~(violation <= tolerances.residual * excused)
-            if np.any(strained & ~bad):
-                i = int(_rows_of(strained & ~bad)[0])
-                return refuse(
-                    f"row {problem.row_name(i)} holds only next to the terms of a point that is far larger "
-                    "than anything the problem suggests"
-                )
+    if bad.any() and not _hopeless(problem, point, bad, violation, tolerances):
+        excused = excused + _cancelled(problem, point, _rows_of(bad), tolerances)
+        strained = bad & (violation > tolerances.residual * _natural_sizes(problem))
+        bad &= ~(violation <= tolerances.residual * excused)
+        if np.any(strained & ~bad):
+            i = int(_rows_of(strained & ~bad)[0])
+            return refuse(
+                f"row {problem.row_name(i)} holds only next to the terms of a point that is far larger "
+                "than anything the problem suggests"
+            )
     if not np.isfinite(excused).all():
         return refuse("the row values overflow")
     if bad.any():
@@ -186,15 +181,6 @@ def _natural_sizes(problem: FeasibilityProblem) -> FloatArray:
 def _rows_of(marked: np.ndarray) -> np.ndarray:
     """Indices of the rows with a marked bound."""
     return np.flatnonzero(marked.any(axis=0))
-
-
-def _rounding(problem: FeasibilityProblem, point: Point, index: np.ndarray) -> FloatArray:
-    """Bound the rounding errors of the values of some rows."""
-    out = np.zeros(index.size)
-    if index.size:
-        for rows, x in zip(problem.rows, point, strict=True):
-            out += rows.select(index).enclose_apply(x)[1]
-    return out
 
 
 def _size(block: BlockSet, x: FloatArray) -> float:

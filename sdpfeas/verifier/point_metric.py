@@ -11,9 +11,11 @@ images of semidefinite matrices, vectors entry by entry. :class:`MetricSystem` h
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -39,7 +41,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
 from sdpfeas.problem.rows.base import EMPTY, largest_by_row, stored_rows
 from sdpfeas.problem.sets import PSD, BlockSet
-from sdpfeas.verifier.gram import UNDERFLOW
+from sdpfeas.verifier.gram import UNDERFLOW, Gram
 
 #: Rounds of Cholesky QR: the first reduces a condition number of 1e15 to 1e8, the second to about one.
 ORTHONORMALISATION_ROUNDS = 4
@@ -210,19 +212,41 @@ MAX_PRODUCTS = 5e10
 FLOPS_PER_ENTRY = 64.0 * WRITE_FLOPS
 
 
-class EntrywiseBlock:
-    """A block whose entries may each move by a share of a weight."""
+@dataclass(frozen=True)
+class Movable:
+    """A block that may move, with its equality rows and how far it may move.
 
+    For a matrix ``weight`` is a proven distance to the boundary (a correction of smaller Frobenius norm stays
+    inside); for a vector it holds one distance per entry.
+    """
+
+    block: int
+    rows: Rows
+    weight: float | FloatArray
+    #: Prescribed trace of a SpectralBox; None if there is none.
     trace: float | None = None
-    trace_off = 0.0
+    #: Proven bound of the deviation from that trace.
+    trace_off: float = 0.0
 
-    def __init__(self, block: int, rows: Rows, weight: float | FloatArray) -> None:
-        self.block, self.rows, self.weight = block, rows, weight
+    def capped(self, limit: float) -> Movable:
+        """Return the block with all weights limited to ``limit``."""
+        weight = self.weight
+        return replace(
+            self, weight=np.minimum(weight, limit) if isinstance(weight, np.ndarray) else min(weight, limit)
+        )
 
     @property
     def reach(self) -> float:
-        """Bound of the Frobenius norm of a unit step."""
+        """Bound of the Frobenius norm of a unit correction."""
         return float(np.max(self.weight, initial=0.0))
+
+    def length_upper(self, step: FloatArray) -> float:
+        """Bound the length of a step in units of the weight."""
+        weight = np.broadcast_to(np.asarray(self.weight, dtype=np.float64), step.shape)
+        used = step != 0.0
+        if not np.all(weight[used] > 0.0):
+            return math.inf
+        return norm_upper(quotient_up(np.abs(step[used]), weight[used]))
 
     def transformed(self, rows: Rows) -> ScaledVectors:
         """Return the rows in the coordinates of the step: times the weights."""
@@ -444,13 +468,11 @@ def _side(block: BlockSet) -> int | None:
     return block.n if block.matrix else block.psd_side
 
 
-def metric_block(
-    b: int, block: BlockSet, x: FloatArray, rows: Rows
-) -> EntrywiseBlock | CongruenceBlock | None:
+def metric_block(b: int, block: BlockSet, x: FloatArray, rows: Rows) -> Movable | CongruenceBlock | None:
     """Return a block with a proved set of admissible steps; None if nothing is proved."""
     if block.entrywise:
         weight = block.interior_radius(x, STEP_SHARE)
-        return None if weight is None else EntrywiseBlock(b, rows, weight)
+        return None if weight is None else Movable(b, rows, weight)
     side = _side(block)
     if side is None:
         return None
@@ -459,34 +481,37 @@ def metric_block(
     return None if root is None else CongruenceBlock(b, rows, block, *root, matrix)
 
 
-class MetricSystem:
-    """The equality rows in the local metric of a point.
+Part = TypeVar("Part", bound="Movable | CongruenceBlock")
+
+
+class CorrectingSystem(ABC, Generic[Part]):
+    """The equality rows on the blocks that may move, in units of how far these may move.
 
     ``m`` is the number of equality rows; one trace equation follows per box with a prescribed trace.
+    ``used`` bounds the part of the admissible correction that led to the current point.
     """
 
-    #: Steps start at the point itself; compare :class:`CorrectionSystem`.
     used = 0.0
 
-    def __init__(self, parts: list[EntrywiseBlock | CongruenceBlock], m: int) -> None:
-        self.parts, self.m = parts, m
+    def __init__(self, parts: Sequence[Part], m: int) -> None:
+        self.parts = list(parts)
+        self.m = m
         self.blocks = frozenset(part.block for part in parts)
-        self._traced = [
-            part for part in parts if isinstance(part, CongruenceBlock) and part.trace is not None
-        ]
 
-    @cached_property
-    def _rows(self) -> Orthonormalisation:
-        written = [part.transformed(part.rows) for part in self.parts]
-        own = [ScaledVectors.beside(written)]
-        widths = [part.size for part in self.parts]
-        for traced in self._traced:
-            line = traced.transformed_trace()
-            place = self.parts.index(traced)
-            before, after = sum(widths[:place]), sum(widths[place + 1 :])
-            vectors = np.hstack([np.zeros((1, before)), line.vectors, np.zeros((1, after))])
-            own.append(ScaledVectors(vectors, line.slips, line.exponents))
-        return Orthonormalisation(ScaledVectors.below(own))
+    @property
+    def traced(self) -> list[Part]:
+        """The boxes with a prescribed trace."""
+        return [part for part in self.parts if part.trace is not None]
+
+    @property
+    @abstractmethod
+    def solver(self) -> Gram | Orthonormalisation:
+        """The weighted equality rows, for least-norm solutions."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether corrections can be computed."""
+        return self.solver.usable
 
     def starts(self, point: Point) -> dict[int, FloatArray]:
         """Distances of the starting points of steps from the given point, entry by entry, by block."""
@@ -494,9 +519,42 @@ class MetricSystem:
         return {b: off for b, off in found.items() if off is not None}
 
     def correction_upper(self, residual: FloatArray) -> float:
-        """Bound the least-norm correction, in units of admissible steps, for residuals up to ``residual``."""
-        off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
-        return self._rows.shortest_upper(np.concatenate([residual, off]))
+        """Bound the least-norm correction, in units of the weights, for residuals of absolute value up to
+        ``residual``; infinity without a block that can move.
+        """
+        off = np.array([part.trace_off for part in self.traced], dtype=np.float64)
+        return self.solver.shortest_upper(np.concatenate([residual, off])) if self.parts else math.inf
+
+    def _targets(self, point: Point, residual: FloatArray) -> FloatArray:
+        """Return the residuals of the rows, then of the traces."""
+        off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self.traced]
+        return np.concatenate([residual, off])
+
+    @abstractmethod
+    def drift_upper(self, problem: FeasibilityProblem) -> FloatArray:
+        """Bound the change of every inequality row under a unit correction."""
+
+    @abstractmethod
+    def correct(self, point: Point, residual: FloatArray) -> Point:
+        """Return the point after the least-norm correction of ``residual = lower - A(X)``, up to rounding."""
+
+
+class MetricSystem(CorrectingSystem["Movable | CongruenceBlock"]):
+    """The equality rows in the local metric of a point."""
+
+    @cached_property
+    def solver(self) -> Orthonormalisation:
+        written = [part.transformed(part.rows) for part in self.parts]
+        own = [ScaledVectors.beside(written)]
+        widths = [part.size for part in self.parts]
+        for traced in self.traced:
+            assert isinstance(traced, CongruenceBlock)
+            line = traced.transformed_trace()
+            place = self.parts.index(traced)
+            before, after = sum(widths[:place]), sum(widths[place + 1 :])
+            vectors = np.hstack([np.zeros((1, before)), line.vectors, np.zeros((1, after))])
+            own.append(ScaledVectors(vectors, line.slips, line.exponents))
+        return Orthonormalisation(ScaledVectors.below(own))
 
     def drift_upper(self, problem: FeasibilityProblem) -> FloatArray:
         """Bound the change of every inequality row under a unit correction."""
@@ -509,15 +567,9 @@ class MetricSystem:
                 out[index] = sum_up(out[index], part.transformed(rows.select(index)).norms)
         return out
 
-    @property
-    def usable(self) -> bool:
-        """Whether the rows could be orthonormalised."""
-        return self._rows.usable
-
     def correct(self, point: Point, residual: FloatArray) -> Point:
         """Return the point after the least-norm correction of the equality rows, up to rounding."""
-        off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self._traced]
-        s = self._rows.shortest(np.concatenate([residual, off]))
+        s = self.solver.shortest(self._targets(point, residual))
         moved = list(point)
         for part, own in zip(
             self.parts, np.split(s, np.cumsum([p.size for p in self.parts])[:-1]), strict=True

@@ -155,16 +155,11 @@ class PointAttempt(ProofAttempt[Point]):
         self, problem: FeasibilityProblem, values: Any, repair: bool, tolerances: Tolerances
     ) -> None:
         super().__init__(problem, problem.point(values), repair, tolerances)
-        self._skew = next(
-            (
-                b
-                for b, raw in enumerate(values)
-                if problem.sets[b].matrix and _is_skew(np.asarray(raw, dtype=np.float64))
-            ),
-            None,
-        )
-        if self._skew is not None:
-            self.preparation = ("took the symmetric part of the matrices",)
+        self._skew: int | None = None
+        for b, (block, raw) in enumerate(zip(problem.sets, values, strict=True)):
+            if self._skew is None and block.matrix and _is_skew(np.asarray(raw, dtype=np.float64)):
+                self._skew = b
+                self.preparation = ("took the symmetric part of the matrices",)
 
     def _check(self, mode: Proof, reading: Reading) -> Outcome:
         if self._skew is not None and not self.repair:

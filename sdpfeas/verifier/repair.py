@@ -25,12 +25,11 @@ from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import (
     MAX_DENSE_ROWS,
     CorrectionSystem,
-    Movable,
     correct_point,
 )
 from sdpfeas.verifier.multipliers import Multipliers
 from sdpfeas.verifier.outcome import Tolerances
-from sdpfeas.verifier.point_metric import metric_system, only_stored
+from sdpfeas.verifier.point_metric import Movable, metric_system, only_stored
 
 #: Weights of the interior point in convex combinations with the given point.
 INTERIOR_WEIGHTS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 0.5, 1.0)

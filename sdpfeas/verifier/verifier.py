@@ -271,19 +271,8 @@ def check_rational(
         found = refuse(str(error))
     if not found.proven:
         return undecided(problem, f"rational evidence: {found.reason}", reading)
-    point = isinstance(given, tuple)
-    check = Check(
-        problem,
-        Verdict.FEASIBLE if point else Verdict.INFEASIBLE,
-        Proof.EXACT,
-        found.margin,
-        found.reason,
-        point=found.evidence if point else None,
-        certificate=None if point else found.evidence,
-        rational=found.rational,
-        reading=reading,
-        radius=rational_distance(found.evidence, found.rational) if point else None,
-    )
+    verdict = Verdict.FEASIBLE if isinstance(given, tuple) else Verdict.INFEASIBLE
+    check = _grant(problem, verdict, Proof.EXACT, found, reading)
     if not exact and may_be_artefact(check):
         reason = f"rational evidence: {check.verdict}, but only for the last digits of rounded data"
         return undecided(problem, reason, reading)
@@ -306,16 +295,18 @@ def judge(
         for mode in modes:
             outcomes = [attempt.check(mode, reading) for attempt in attempts]
             granted = [
-                _grant(attempt, mode, o) for attempt, o in zip(attempts, outcomes, strict=True) if o.proven
+                _grant(problem, attempt.verdict, mode, found, reading)
+                for attempt, found in zip(attempts, outcomes, strict=True)
+                if found.proven
             ]
             if len(granted) > 1:
                 return undecided(problem, "point and certificate both hold: too close to call", reading)
             if mode is not Proof.RIGOROUS:
                 granted = _refute_point(problem, attempts, granted, mode, reading) or granted
             elif not granted and any(_may_contradict(*both) for both in zip(attempts, outcomes, strict=True)):
-                granted = _dependent_equalities(problem)
+                granted = _dependent_equalities(problem, reading)
             if granted:
-                check = replace(granted[0], reading=reading)
+                (check, *_) = granted
                 return compare_readings(check, _points(attempts)) if check.proof is Proof.EXACT else check
             reasons |= dict.fromkeys(outcome.reason for outcome in outcomes)
     return undecided(problem, "; ".join(reasons), reading)
@@ -351,8 +342,7 @@ def _contradiction_near(problem: FeasibilityProblem, point: Point, reading: Read
         return None
     if not found.proven:
         return None
-    check = Check(problem, Verdict.INFEASIBLE, Proof.EXACT, found.margin, found.reason, found.repairs)
-    return replace(check, certificate=found.evidence, rational=found.rational, reading=reading)
+    return _grant(problem, Verdict.INFEASIBLE, Proof.EXACT, found, reading)
 
 
 def _may_contradict(attempt: ProofAttempt[Any], outcome: Outcome) -> bool:
@@ -360,7 +350,7 @@ def _may_contradict(attempt: ProofAttempt[Any], outcome: Outcome) -> bool:
     return attempt.repair and (outcome.dependent or attempt.verdict is Verdict.INFEASIBLE)
 
 
-def _dependent_equalities(problem: FeasibilityProblem) -> list[Check]:
+def _dependent_equalities(problem: FeasibilityProblem, reading: Reading) -> list[Check]:
     """Return INFEASIBLE if dependent equality rows contradict each other by more than the rounding of their
     data.
     """
@@ -376,22 +366,25 @@ def _dependent_equalities(problem: FeasibilityProblem) -> list[Check]:
     if not (margin > BY_ROUNDING or is_round(problem)):
         return []
     reason = "equality rows contradict each other: their combination, in fractions, asks for the impossible"
-    check = Check(problem, Verdict.INFEASIBLE, Proof.EXACT, margin, reason)
-    return [replace(check, certificate=y, rational=found.multipliers)]
+    outcome = Outcome(True, margin, reason, evidence=y, rational=found.multipliers)
+    return [_grant(problem, Verdict.INFEASIBLE, Proof.EXACT, outcome, reading)]
 
 
 def _points(attempts: list[ProofAttempt[Any]]) -> list[Point]:
     return [attempt.evidence for attempt in attempts if isinstance(attempt, PointAttempt)]
 
 
-def _grant(attempt: ProofAttempt[Any], mode: Proof, outcome: Outcome) -> Check:
+def _grant(
+    problem: FeasibilityProblem, verdict: Verdict, proof: Proof, found: Outcome, reading: Reading
+) -> Check:
     """Turn a successful outcome into a check."""
-    evidence: dict[str, Any] = {attempt.kind: outcome.evidence, "rational": outcome.rational}
-    radius = outcome.radius
-    if isinstance(attempt, PointAttempt) and outcome.rational is not None:
-        radius = rational_distance(outcome.evidence, outcome.rational)
-    found = Check(attempt.problem, attempt.verdict, mode, outcome.margin, outcome.reason, outcome.repairs)
-    return replace(found, **evidence, radius=radius)
+    check = Check(problem, verdict, proof, found.margin, found.reason, found.repairs, reading=reading)
+    check = replace(check, rational=found.rational, radius=found.radius)
+    if verdict is Verdict.INFEASIBLE:
+        return replace(check, certificate=found.evidence)
+    if found.rational is not None:
+        check = replace(check, radius=rational_distance(found.evidence, found.rational))
+    return replace(check, point=found.evidence)
 
 
 def rational_distance(point: Point, rational: Any) -> float:

@@ -21,7 +21,7 @@ from sdpfeas.verifier.equality_correction import CorrectionSystem
 from sdpfeas.verifier.gram import ENTRY_ROUNDINGS, ScaledGram, SparseGram
 from sdpfeas.verifier.point_metric import (
     CongruenceBlock,
-    EntrywiseBlock,
+    Movable,
     Orthonormalisation,
     ScaledVectors,
     _norm_of,
@@ -127,7 +127,7 @@ def test_rows_seen_by_steps_are_off_by_no_more_than_is_said(stored: bool) -> Non
             rows, truth = Combined(sp.csr_array(mix), Dense(values)), np.tensordot(exact(mix), truth, 1)
         part = metric_block(0, block, x, rows)
         assert part is not None
-        if isinstance(part, EntrywiseBlock):
+        if isinstance(part, Movable):
             seen = truth * exact(part.weight)
         else:
             lower = exact(part._root) * powers_of_two(part._powers)[:, None]
@@ -181,7 +181,7 @@ def test_slips_cover_what_long_sums_may_be_off(terms: int) -> None:
     assert slip >= gamma(depth) * np.linalg.norm(lower.T @ sizes @ lower)
     if terms > 1:
         vector = Combined(sp.csr_array(mix), Dense(parts[:, 0]))
-        seen = EntrywiseBlock(0, vector, np.ones(n)).transformed(vector)
+        seen = Movable(0, vector, np.ones(n)).transformed(vector)
         slip = float(np.ldexp(seen.slips[0], int(seen.exponents[0])))
         assert slip >= gamma(terms) * np.linalg.norm(np.abs(mix[0]) @ np.abs(parts[:, 0]))
 
