@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -301,21 +302,12 @@ def _refute_point(
         wanted = wanted and small_enough(problem) and (reading is Reading.WRITTEN or is_round(problem))
     if not wanted:
         return []
-    found = (_contradiction_near(problem, point, reading) for point in _points(attempts))
-    return [check for check in found if check is not None][:1]
-
-
-def _contradiction_near(problem: FeasibilityProblem, point: Point, reading: Reading) -> Check | None:
-    """Return the exact check of rows that contradict each other at a seemingly feasible point; None if there
-    are none.
-    """
-    try:
-        found = contradiction(problem, point, reading)
-    except (LimitError, np.linalg.LinAlgError):
-        return None
-    if not found.proven:
-        return None
-    return _grant(problem, Verdict.INFEASIBLE, Proof.EXACT, found, reading)
+    for point in _points(attempts):
+        with suppress(LimitError, np.linalg.LinAlgError):
+            found = contradiction(problem, point, reading)
+            if found.proven:
+                return [_grant(problem, Verdict.INFEASIBLE, Proof.EXACT, found, reading)]
+    return []
 
 
 def _may_contradict(attempt: ProofAttempt[Any], outcome: Outcome) -> bool:
