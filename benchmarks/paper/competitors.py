@@ -484,7 +484,8 @@ class _DinkelbachStep:
         return ConicProgram(problem, objective, scale=3)
 
     def _member(self, program: ConicProgram, point: tuple[FloatArray, ...]) -> FloatArray:
-        return np.asarray(self._box.project(symmetrize(program.unit_point(point)[0])))
+        assert program.scale is not None
+        return np.asarray(self._box.project(symmetrize(point[0] / point[program.scale])))
 
     def _upper_bound(self, y: FloatArray | None, delta: float) -> float:
         pairs, groups = self._pairs.m, self._scatters.m

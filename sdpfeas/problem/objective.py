@@ -155,10 +155,3 @@ class ConicProgram:
     def value(self, point: Point) -> float:
         """Return the objective at a point."""
         return float(sum(np.vdot(c, x) for c, x in zip(self.objective, point, strict=True)))
-
-    def unit_point(self, point: Point) -> tuple[FloatArray, ...]:
-        """Divide a point by tau, which restores the original bounds of the boxes."""
-        if self.scale is None:
-            return point
-        tau = float(point[self.scale][0])
-        return tuple(x / tau for x in point)

@@ -21,7 +21,7 @@ from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.base import Reduction, changed
 from sdpfeas.problem.reductions.lmi_to_slack import (
     lmi_array,
     lmi_entries,
@@ -169,8 +169,7 @@ def _meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
     index = np.array([line.place for line in lines], dtype=np.int64)
     kept = flat.select_rows(index)
     low, high = (np.array([getattr(line, end) for line in lines]) for end in ("lower", "upper"))
-    made = FeasibilityProblem(kept.sets, kept.rows, low, high, kept.row_names, kept.block_names, kept.lmis)
-    return PairsToEquations(problem, made, None, as_rows, tuple(lines))
+    return PairsToEquations(problem, changed(kept, lower=low, upper=high), None, as_rows, tuple(lines))
 
 
 # --- rows

@@ -12,7 +12,7 @@ over them (:func:`split_parts`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,23 +35,27 @@ MIN_SPLIT_SIDE = 30
 
 @dataclass(frozen=True)
 class Cut:
-    """The decomposition of a block: its new sets and the indices of the old block in each of them."""
+    """The decomposition of a block: its new sets and the indices of the old block in each of them.
+
+    A block that is left whole is its own only part, without indices.
+    """
 
     old: BlockSet
     sets: tuple[BlockSet, ...]
-    places: tuple[np.ndarray, ...]
+    places: tuple[np.ndarray, ...] = ()
 
-    def parts(self, x: FloatArray) -> Iterator[FloatArray]:
-        """Yield the diagonal block of a matrix for every part."""
-        for block, place in zip(self.sets, self.places, strict=True):
-            if block is self.old:
-                yield x
-            else:
-                yield x[np.ix_(place, place)] if block.matrix else x[place, place]
+    def parts(self, x: FloatArray) -> list[FloatArray]:
+        """Return the diagonal block of a matrix for every part."""
+        if not self.places:
+            return [x]
+        return [
+            x[np.ix_(place, place)] if block.matrix else x[place, place]
+            for block, place in zip(self.sets, self.places, strict=True)
+        ]
 
     def whole(self, parts: Sequence[FloatArray]) -> FloatArray:
         """Return the block-diagonal matrix with these parts."""
-        if len(self.sets) == 1 and self.sets[0] is self.old:
+        if not self.places:
             return parts[0]
         out = np.zeros(self.old.shape)
         for place, part in zip(self.places, parts, strict=True):
@@ -60,7 +64,7 @@ class Cut:
 
     def rows(self, rows: Rows) -> list[Rows]:
         """Return the rows restricted to every part."""
-        if len(self.sets) == 1 and self.sets[0] is self.old:
+        if not self.places:
             return [rows]
         if rows.empty:
             return [NoRows(rows.m, block.n, block.matrix) for block in self.sets]
@@ -121,7 +125,7 @@ def _components(problem: FeasibilityProblem) -> SplitComponents | None:
         for (_, block, rows), used in zip(problem.blocks(), touched, strict=True)
     )
     lmis = tuple(_cut(lmi.set, lmi.coefficients, lmi.constant) for lmi in problem.lmis)
-    if all(len(cut.sets) == 1 and cut.sets[0] is cut.old for cut in (*blocks, *lmis)):
+    if not any(cut.places for cut in (*blocks, *lmis)):
         return None
     made = list[LMI]()
     for lmi, cut in zip(problem.lmis, lmis, strict=True):
@@ -140,7 +144,7 @@ def _components(problem: FeasibilityProblem) -> SplitComponents | None:
 
 
 def _whole(block: BlockSet) -> Cut:
-    return Cut(block, (block,), (np.arange(block.n),))
+    return Cut(block, (block,))
 
 
 def _cut(block: BlockSet, rows: Sequence[Rows], constant: FloatArray | None = None) -> Cut:
