@@ -33,8 +33,8 @@ INTERIOR_SHIFT_ERRORS = 32.0
 class BoxToPsd(Reduction):
     """A problem without SpectralBox blocks; see the module for the formula."""
 
-    #: For every box: its index in the original, the index of its P block (Q follows), its first added row.
-    _boxes: tuple[tuple[int, int, int], ...]
+    #: For every box: its index in the original, and its first added row.
+    _boxes: tuple[tuple[int, int], ...]
 
     def start_point(self, point: Point) -> Point:
         """Return ``P = Z - lower·I`` and ``Q = upper·I - Z`` for every box."""
@@ -46,12 +46,13 @@ class BoxToPsd(Reduction):
 
     def point(self, point: Point) -> Point:
         """Return ``Z = P + lower·I`` for every box."""
-        point = self.problem.point(point)
-        first = self._first_blocks()
-        out = []
-        for b, block in enumerate(self.original.sets):
-            x = point[first[b]]
-            out.append(x + block.lower * block.identity() if block.bounded else x)
+        parts, out = iter(self.problem.point(point)), []
+        for block in self.original.sets:
+            x = next(parts)
+            if block.bounded:
+                x = x + block.lower * block.identity()
+                next(parts)  # Q
+            out.append(x)
         return tuple(out)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
@@ -64,7 +65,7 @@ class BoxToPsd(Reduction):
         y = self.original.multipliers(y)
         out = np.zeros(self.problem.m)
         out[: self.original.m] = y
-        for b, _, start in self._boxes:
+        for b, start in self._boxes:
             box, rows = self.original.sets[b], self.original.rows[b]
             if rows.empty:
                 continue
@@ -88,13 +89,6 @@ class BoxToPsd(Reduction):
         """Return the multipliers of the original rows."""
         return self.problem.multipliers(y)[: self.original.m].copy()
 
-    def _first_blocks(self) -> list[int]:
-        out, k = [], 0
-        for block in self.original.sets:
-            out.append(k)
-            k += 2 if block.bounded else 1
-        return out
-
 
 def lift(problem: FeasibilityProblem) -> BoxToPsd:
     """Replace every SpectralBox by PSD blocks and equality rows; without boxes, return the problem itself."""
@@ -108,7 +102,7 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
     low_extra: list[FloatArray] = []
     sets: list[BlockSet] = []
     rows: list[Rows] = []
-    where: list[tuple[int, int, int]] = []
+    where: list[tuple[int, int]] = []
     start = problem.m
     for b, block, old in problem.blocks():
         if not block.bounded:
@@ -117,15 +111,15 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
             continue
         if not old.empty and block.lower != 0.0:
             shift += block.lower * old.apply(np.eye(block.n))
-        entries, width = triangle_map(block.n, 0.5).T, block.n**2
+        entries = triangle_map(block.n, 0.5).T
+        with_trace = entries
+        if block.trace is not None:
+            with_trace = sp.vstack([entries, sp.csr_array(np.eye(block.n).reshape(1, -1))])
         untouched = NoRows(problem.m, block.n, True)
-        last = sp.csr_array(np.eye(block.n).reshape(1, width))
-        with_trace = [entries] if block.trace is None else [entries, last]
-        no_trace = [entries] if block.trace is None else [entries, sp.csr_array((1, width))]
-        for parts, original in ((with_trace, old), (no_trace, untouched)):
+        for original, own in ((old, with_trace), (untouched, entries)):
             sets.append(PSD(block.n))
-            rows.append(padded_rows(original, block, problem.m, total, start, sp.vstack(parts)))
-        where.append((b, len(sets) - 2, start))
+            rows.append(padded_rows(original, block, problem.m, total, start, own))
+        where.append((b, start))
         i, j = np.triu_indices(block.n)
         low_extra.append(np.where(i == j, block.upper - block.lower, 0.0))
         if block.trace is not None:

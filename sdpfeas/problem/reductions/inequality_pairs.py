@@ -118,25 +118,18 @@ class _Rows:
 
     def back(self, rows: FloatArray, rest: FloatArray) -> FloatArray:
         """Map multipliers of the rows and of the remaining LMIs to those of the original problem."""
-        problem = self._problem
-        parts = [np.zeros(lmi.set.shape) for lmi in problem.lmis]
-        start, partners = problem.m, {j: (k, c) for j, k, c in self.pairs}
-        for j, size in zip(self.used, self._sizes, strict=True):
-            block = problem.lmis[j].set
-            parts[j] = lmi_array(block, rows[start : start + size])
-            start += size
-            if j in partners:
-                k, factor = partners[j]
-                lacking = max(0.0, -float(np.min(block.spectrum(parts[j]))))
-                shift = 2.0 * 2.0 ** np.ceil(np.log2(lacking)) if lacking > 0.0 else 0.0
-                parts[j] = parts[j] + shift * block.identity()
-                parts[k] = (shift / factor) * block.identity()
-        start = 0
-        for j in self._left:
-            size = problem.lmis[j].set.entries
-            parts[j] = rest[start : start + size]
-            start += size
-        return np.concatenate([rows[: problem.m], *(part.reshape(-1) for part in parts)])
+        lmis = self._problem.lmis
+        first, *entries = np.split(rows, self._problem.m + np.cumsum([0, *self._sizes])[:-1])
+        parts = {j: lmi_array(lmis[j].set, own) for j, own in zip(self.used, entries, strict=True)}
+        ends = np.cumsum([lmis[j].set.entries for j in self._left])
+        parts |= dict(zip(self._left, np.split(rest, ends), strict=False))
+        for j, k, factor in self.pairs:
+            block = lmis[j].set
+            lacking = max(0.0, -float(np.min(block.spectrum(parts[j]))))
+            shift = 2.0 * 2.0 ** np.ceil(np.log2(lacking)) if lacking > 0.0 else 0.0
+            parts[j] = parts[j] + shift * block.identity()
+            parts[k] = (shift / factor) * block.identity()
+        return np.concatenate([first, *(parts[j].reshape(-1) for j in range(len(lmis)))])
 
     def forth(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Map multipliers of the original problem to those of the rows and of the remaining LMIs."""
