@@ -90,6 +90,9 @@ FACIAL_TIME_SHARE = 0.3
 MULTIPRECISION_SHARE = 0.1
 
 
+#: Distance of a simple number from an approximate value, as a share of the tolerance.
+LEVEL_SHARE = 0.5
+
 #: Largest numerator times denominator of an exact value.
 SIMPLE_VALUE_SIZE = 10**6
 
@@ -327,8 +330,12 @@ class CertifiedProgram:
                     self._solve_on_face(self.feasibility.check.chain)
                 if not self._ended and self._takes_multiprecision:
                     self._solve_in_multiprecision()
-            if bracket.closed and self._settings.exact:
-                self.value = self._exact_value()
+                simple = self._settings.automatic and has_round_rows(self._problem)
+                if not self._ended and simple and claim.point is not None:
+                    value, width = value_and_width(self._program, claim.point, bracket)
+                    self._prove_simple_value(value - LEVEL_SHARE * width, value + LEVEL_SHARE * width)
+                elif bracket.closed and self._settings.exact:
+                    self._prove_simple_value(bracket.lower, bracket.upper)
         except LimitError as error:
             return str(error)
         if bracket.closed:
@@ -467,31 +474,32 @@ class CertifiedProgram:
                 if bound is not None:
                     bracket.reduce_upper(0.0 - rounded_down(-bound), fractions_to_floats(y))
 
-    def _exact_value(self) -> Fraction | None:
-        """Return the simplest number in the bracket, if a point and multipliers are proved to attain it.
+    def _prove_simple_value(self, low: float, high: float) -> None:
+        """Prove that a point, and multipliers, attain the simplest number between two values.
 
         Both are solutions of feasibility problems, without rounding: their rows are those of the program and
-        the objective, multiplied by the denominator.
+        the objective, multiplied by the denominator. So facial reduction in integers applies to both.
         """
-        bracket, settings = self.bracket, self._settings
-        value = simplest_value(bracket.lower, bracket.upper)
+        value = simplest_value(low, high)
         program = None if value is None else multiplied(self._program, value.denominator)
         if value is None or program is None:
-            return None
+            return
         level = float(value.numerator)
-        duals = multiplier_problem(program, level)
-        found = list[Point]()
-        for problem in (ProgramFamily(program).at(level), duals):
-            if problem is not None and not settings.deadline.expired:
-                limit = settings.deadline.left
-                result = solve(problem, settings.solver, time_limit=limit, rigorous=True)
-                if result.verdict is Verdict.FEASIBLE and result.point is not None:
-                    found.append(result.point)
-                    continue
+        point = self._solution(ProgramFamily(program).at(level))
+        if point is not None:
+            self.bracket.raise_lower(rounded_down(value), point)
+        x = self._solution(multiplier_problem(program, level))
+        if x is not None:
+            self.bracket.reduce_upper(0.0 - rounded_down(-value), -x[0] / value.denominator)
+        self.value = value if point is not None and x is not None else None
+
+    def _solution(self, problem: FeasibilityProblem | None) -> Point | None:
+        """Return a point of a problem that is proved to have an exact solution near it."""
+        deadline = self._settings.deadline
+        if problem is None or deadline.expired:
             return None
-        bracket.raise_lower(rounded_down(value), found[0])
-        bracket.reduce_upper(0.0 - rounded_down(-value), -found[1][0] / value.denominator)
-        return value
+        found = solve(problem, self._settings.solver, time_limit=deadline.left, rigorous=True)
+        return found.point if found.verdict is Verdict.FEASIBLE else None
 
 
 def converges_to_ray(claim: Claim) -> bool:
@@ -531,12 +539,13 @@ def multiplier_problem(program: ConicProgram, level: float = math.inf) -> Feasib
     """Return the problem of ``x = -y`` for multipliers ``y`` that prove a bound of at most ``level``.
 
     ``A*x - c`` is in the cones and zero on Free blocks, ``x_i`` has the sign of the bound of its row, and
-    ``b'x <= level``. None if a set is no cone, or a row has two different bounds.
+    ``b'x <= level``. None without rows, if a set is no cone, or if a row has two different bounds.
     """
     problem, lmis = program.problem, list[LMI]()
     below, above = np.isfinite(problem.lower), np.isfinite(problem.upper)
     sided = np.flatnonzero(~problem.equality)
-    if not all(block.cone for block in problem.sets) or np.any(below[sided] == above[sided]):
+    cones = all(block.cone or block.free for block in problem.sets)
+    if not problem.m or not cones or np.any(below[sided] == above[sided]):
         return None
     parts = [sp.eye_array(problem.m, format="csr")[sided]]
     lower = [np.where(below[sided], -np.inf, 0.0)]

@@ -689,3 +689,13 @@ def test_values_of_public_files_are_exact(data_dir: Path, name: str) -> None:
     found = sf.optimum(*sf.read_problem(data_dir / "sdplib" / f"{name}.dat-s"), exact=True)
     assert found.value == {"theta1": 23, "qap5": -436}[name]
     assert found.lower == found.upper
+
+
+def test_an_end_without_strictly_feasible_multipliers_is_proved_at_a_simple_value() -> None:
+    """``max t + 2 X01`` with ``t + tr X <= 3``, ``t <= 2``: the multipliers (0, 1) are the only ones."""
+    rows = [np.array([[1.0], [1.0]]), np.stack([np.zeros((2, 2)), np.eye(2)])]
+    problem = sf.FeasibilityProblem([sf.Free(1), sf.PSD(2)], rows, [-np.inf] * 2, [2.0, 3.0])
+    found = sf.optimum(problem, (np.ones(1), np.array([[0.0, 1.0], [1.0, 0.0]])))
+    assert found.converged
+    assert found.lower <= 3.0 <= found.upper
+    assert found.upper == 3.0
