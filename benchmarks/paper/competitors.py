@@ -594,7 +594,7 @@ class _ColumnStep:
         self._differences = objective.differences
         k = objective.k
         self._ball = sp.csc_array(-np.eye(k + 1, k + 2, k=-1))  # (1, w) in the second-order cone
-        self._within = sp.vstack([_quadratic_cone(f) for f in objective.forms.factors], format="csc")
+        self._within = sp.vstack([_quadratic_cone(f) for f in objective.factors], format="csc")
 
     def improve(self, W: FloatArray, column: int, ratio: float) -> tuple[FloatArray, float]:
         """Replace a column if that increases the ratio; returns the columns and their ratio."""
@@ -631,7 +631,7 @@ class _ColumnStep:
         rhs = [np.zeros(others.shape[1]), fixed_means - along**2, np.eye(k + 1)[0]]
         cones: list[Any] = [clarabel.ZeroConeT(others.shape[1])] if others.shape[1] else []
         cones += [clarabel.NonnegativeConeT(pairs), clarabel.SecondOrderConeT(k + 1)]
-        for f, fixed in zip(self._objective.forms.factors, fixed_scatters, strict=True):
+        for f, fixed in zip(self._objective.factors, fixed_scatters, strict=True):
             rhs.append(np.concatenate([[1.0 - fixed, -1.0 - fixed], np.zeros(f.shape[0])]))
             cones.append(clarabel.SecondOrderConeT(f.shape[0] + 2))
         A = sp.vstack([sp.csc_array(orthogonal), sp.csc_array(means), self._ball, self._within], format="csc")

@@ -5,10 +5,10 @@ of the relaxation, classical directions, and the best of many randomised roundin
 ``Z^(1/2) G`` with Gaussian ``G``. The minimum or maximum over classes or groups is smoothed by log-sum-exp
 and optimised by L-BFGS with increasing sharpness (homotopy), from all starts at once: this costs little more
 than from one, since they share every matrix product. The best go on from stage to stage. Further rounds begin
-with perturbations of the best projections and with other roundings. A subspace is represented by any basis,
-so that the optimisation is unconstrained. A result is accepted only if it improves the exact objective.
-Random numbers are seeded, and effort is counted in operations, so that results do not depend on the machine's
-load.
+with other roundings, and with the best projection after two projected means that are close have changed
+sides. A subspace is represented by any basis, so that the optimisation is unconstrained. A result is accepted
+only if it improves the exact objective. Random numbers are seeded, and effort is counted in operations, so
+that results do not depend on the machine's load.
 :func:`refine_projection` is the entry point; the objectives are :class:`RatioObjective` (discriminant
 analysis) and :class:`MinVarianceObjective` (fair PCA).
 """
@@ -27,10 +27,12 @@ from sdpfeas.families.projection_problems import GroupCovariances
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.rows.pairwise import pair_indices
 
+Stage = tuple[tuple[float, ...], float]
+
 #: Sharpness of the smoothed minimum and maximum (log-sum-exp), and share of the starts that go on, stage by
 #: stage. Starting at 1 instead of 10 ends up to 20 % higher on digits, r = 2, and lower on the grid of the
 #: Balance data, so every other start begins at 10.
-STAGES = (
+STAGES: tuple[Stage, ...] = (
     ((1.0, 10.0), 1.0),
     ((3.0, 10.0), 1.0),
     ((10.0, 30.0), 1.0),
@@ -40,8 +42,11 @@ STAGES = (
     ((1e4,), 0.25),
 )
 
-#: Cap on the evaluations of a stage, with one component and with more.
-EVALUATIONS_OF_ONE, EVALUATIONS = 20, 30
+#: First stage of all rounds but the first: more smoothing would undo an exchange of two means.
+LATER_STAGE = 2
+
+#: Cap on the evaluations of a stage. With 20, projections to one dimension end below the local maximum.
+EVALUATIONS = 45
 
 #: Least sharpness of the last start of a round, which is never dropped: the directions of classical LDA or
 #: PCA, then the best projection found. Other local methods begin there, and more smoothing would leave the
@@ -53,55 +58,73 @@ ROUNDINGS, ROUNDINGS_SHARE = 500, 0.05
 
 #: Starts of a round: as many as cost twice the overhead of a call, within limits; fewer, down to the
 #: last number, if the effort is limited.
-STARTS, FEWEST_STARTS, OVERHEAD_RATIO = (6, 12), 2, 2.0
+STARTS, FEWEST_STARTS, OVERHEAD_RATIO = (4, 8), 2, 2.0
 
-#: Rounds, the first one included.
-ROUNDS = 10
+#: Rounds, and rounds without progress that end the search; least relative progress.
+ROUNDS, IDLE_ROUNDS, PROGRESS = 20, 3, 1e-4
+
+#: Pairs of means that are exchanged for a start of a later round: the closest ones, judged at this sharpness.
+EXCHANGES, EXCHANGE_SHARPNESS = 60, 10.0
 
 #: Projections whose values agree to this relative tolerance are taken to be the same.
 SAME_VALUE = 1e-5
 
-#: Relative size of the perturbations that start later rounds, and of that of the start if Z is not given.
-PERTURBATION = 0.5
-
 #: Steps that L-BFGS remembers; least decrease, as a share of the linear model, and relative, of a step.
-MEMORY, ARMIJO, LEAST_DECREASE = 12, 1e-4, 1e-12
+MEMORY, ARMIJO, LEAST_DECREASE = 6, 1e-4, 1e-12
 
-#: Overhead of one evaluation, in floating-point operations: about 0.3 ms.
-OPERATIONS_PER_CALL = 2e6
+#: Overhead of one evaluation, in floating-point operations: about 0.2 ms.
+OPERATIONS_PER_CALL = 1.5e6
 
 
 class ProjectionObjective(ABC):
-    """Function to be maximised over projections, given by orthonormal columns in ``k`` coordinates.
+    """Function of quadratic forms ``tr(W'S_j W)`` with ``S_j = F_j'F_j``, to be maximised over projections W.
 
-    Many projections are evaluated at once: ``W`` has the shape (k, projections, r).
+    A projection is given by orthonormal columns. The rows of the F_j are those of :attr:`stack`, mapped by
+    :meth:`combine`. ``sizes`` are the numbers of rows of the F_j, at least one.
     """
 
-    k: int
-    #: Operations per column and evaluation.
-    operations: float
+    def __init__(self, stack: FloatArray, sizes: Sequence[int]) -> None:
+        self.stack, self.k = stack, stack.shape[1]
+        #: Differences of means, one per row, if the objective is about means.
+        self.differences = stack[:0]
+        #: The form to which each row belongs, and the first row of each form.
+        self.owner: np.ndarray = np.repeat(np.arange(len(sizes)), sizes)
+        self.starts: np.ndarray = np.cumsum(sizes) - sizes
+
+    def combine(self, products: FloatArray) -> FloatArray:
+        """Map products with the rows of the stack, on the last axis, to products with all rows."""
+        return products
+
+    def combine_adjoint(self, weighted: FloatArray) -> FloatArray:
+        """Apply the adjoint of :meth:`combine`."""
+        return weighted
 
     @abstractmethod
-    def exact(self, W: FloatArray) -> FloatArray:
-        """Return the value of every projection."""
+    def exact(self, forms: FloatArray) -> FloatArray:
+        """Return the values of projections with the given forms, one projection per row."""
 
     @abstractmethod
-    def smoothed(self, W: FloatArray, sharpness: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return a smoothed decreasing function of every value, and its gradient in ``W``."""
+    def smoothed(self, forms: FloatArray, sharpness: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a smoothed decreasing function of every value, and its gradient in the forms."""
 
     @abstractmethod
     def preconditioner(self, level: float) -> FloatArray:
-        """Return an upper triangular factor of coordinates in which directions have comparable size."""
+        """Return a triangular factor of coordinates in which directions have comparable size."""
 
     @abstractmethod
     def initial_projection(self, r: int) -> FloatArray:
         """Return orthonormal columns of another start."""
 
+    def forms(self, A: FloatArray) -> FloatArray:
+        """Return the forms of one projection, given by orthonormal columns."""
+        return np.add.reduceat(np.sum(self.combine(A.T @ self.stack.T) ** 2, axis=0), self.starts)
+
     def value(self, A: FloatArray) -> float:
         """Return the value of one projection, given by orthonormal columns."""
-        return float(self.exact(A[:, None, :])[0])
+        return float(self.exact(self.forms(A)[None])[0])
 
 
+@np.errstate(all="ignore")
 def refine_projection(
     objective: ProjectionObjective,
     A: FloatArray,
@@ -121,118 +144,146 @@ def refine_projection(
         return A
     search = _Search(objective, A, target, effort)
     rng = np.random.default_rng(0)
-    count = search.affordable_starts()
-    last = objective.initial_projection(r)
-    starts = np.concatenate([A[:, None, :], _roundings(search, relaxed, rng, count - 2)], axis=1)
+    count, idle = search.affordable_starts(), 0
+    first = search.coordinates(np.stack([A.T, objective.initial_projection(r).T]))
+    starts, last, stages = [first[:1], search.roundings(relaxed, rng, count - 2)], first[1:], STAGES
     for _ in range(ROUNDS):
-        found = search.maximise(np.concatenate([starts, last[:, None, :]], axis=1))
-        if search.done:
+        before = search.value
+        search.maximise(np.concatenate([*starts, last]), stages)
+        idle = 0 if search.value > before + PROGRESS * abs(before) else idle + 1
+        if search.done or idle == IDLE_ROUNDS:
             break
-        last, centres = search.best, np.concatenate([search.best[:, None, :], found], axis=1)
-        nearby = _perturbed(centres, rng, count - count // 2)
-        starts = np.concatenate([nearby, _roundings(search, relaxed, rng, count // 2 - 1)], axis=1)
-    return search.best
-
-
-def _roundings(
-    search: _Search, relaxed: FloatArray | None, rng: np.random.Generator, count: int
-) -> FloatArray:
-    """Return the best of randomised roundings of Z, or of perturbations of the best projection without Z."""
-    k, r = search.best.shape
-    if relaxed is None:
-        # Other starts may be saddle points of symmetric data; perturbations escape.
-        root = np.hstack([search.best, PERTURBATION / math.sqrt(k) * np.eye(k)])
-    else:
-        val, vec = eigh(symmetrize(relaxed))
-        root = vec * np.sqrt(np.maximum(val, 0.0))
-    many = int(np.clip(ROUNDINGS_SHARE * search.left / search.cost, 2 * count, ROUNDINGS))
-    drawn = np.tensordot(root, rng.standard_normal((root.shape[1], many, r)), 1)
-    return search.best_of(drawn, count)
-
-
-def _perturbed(W: FloatArray, rng: np.random.Generator, count: int) -> FloatArray:
-    """Return perturbations of projections, each of random size."""
-    k, many, r = W.shape
-    size = PERTURBATION / math.sqrt(k) * rng.random(count)[:, None]
-    return W[:, np.arange(count) % many] + size * rng.standard_normal((k, count, r))
+        exchanged = search.exchanges(count // 2)
+        starts = [exchanged, search.roundings(relaxed, rng, count - 1 - exchanged.shape[0])]
+        last, stages = search.best[None], STAGES[LATER_STAGE:]
+    best, _ = np.linalg.qr((search.best @ search.factor.T).T)
+    return best if objective.value(best) > objective.value(A) else A
 
 
 class _Search:
     """The best projection found, and the operations that are left.
 
-    Optimisation runs in the coordinates U of ``factor @ U``, with ``factor`` the preconditioner.
+    Projections are given by any rows that span them, in the coordinates U of ``U @ factor.T``, with the
+    preconditioner as factor: an array of the shape (projections, r, k).
     """
 
     def __init__(self, objective: ProjectionObjective, A: FloatArray, target: float, left: float) -> None:
         self.objective, self._target, self.left = objective, target, left
-        self._factor = objective.preconditioner(target)
-        self.best, self._most = A, objective.value(A)
-        self._evaluations = EVALUATIONS if A.shape[1] > 1 else EVALUATIONS_OF_ONE
+        self.factor = objective.preconditioner(target)
+        self._stack = objective.stack @ self.factor
+        self.best, self.value = self.coordinates(A.T[None])[0], objective.value(A)
         #: Operations of one evaluation of one projection, in addition to the overhead.
-        self.cost = objective.operations * A.shape[1]
+        self.cost = A.shape[1] * objective.k * 4.0 * (objective.stack.shape[0] + objective.k)
 
     @property
     def done(self) -> bool:
         """Whether the target is reached or no operation is left."""
-        return self._most >= self._target or self.left <= 0.0
+        return self.value >= self._target or self.left <= 0.0
+
+    def coordinates(self, W: FloatArray) -> FloatArray:
+        """Return the coordinates of projections, orthonormal there."""
+        flat = scipy.linalg.solve_triangular(self.factor, W.reshape(-1, W.shape[2]).T)
+        return _orthonormal(flat.T.reshape(W.shape))
 
     def affordable_starts(self) -> int:
         """Return the number of starts of a round."""
         count = int(np.clip(OVERHEAD_RATIO * OPERATIONS_PER_CALL / self.cost, *STARTS))
-        while count > FEWEST_STARTS and self._operations(count) > self.left:
+        while count > FEWEST_STARTS and self._operations(count, STAGES) > self.left:
             count -= 1
         return count
 
-    def _operations(self, count: int) -> float:
+    def _operations(self, count: int, stages: Sequence[Stage]) -> float:
         """Return the operations of a round."""
-        each = sum(OPERATIONS_PER_CALL + share * count * self.cost for _, share in STAGES)
-        return self._evaluations * each
+        return EVALUATIONS * sum(OPERATIONS_PER_CALL + share * count * self.cost for _, share in stages)
 
-    def best_of(self, W: FloatArray, count: int) -> FloatArray:
-        """Return the projections with the largest exact values, orthonormalised; keep the best of all."""
-        W, _ = _orthonormal(W)
-        values = self.objective.exact(W)
-        self._pay(W)
+    def roundings(self, relaxed: FloatArray | None, rng: np.random.Generator, count: int) -> FloatArray:
+        """Return the best of randomised roundings of Z, or of random subspaces without Z."""
+        r, k = self.best.shape
+        root = np.eye(k)
+        if relaxed is not None:
+            val, vec = eigh(symmetrize(relaxed))
+            root = vec * np.sqrt(np.maximum(val, 0.0))
+        many = int(np.clip(ROUNDINGS_SHARE * self.left / self.cost, 2 * count, ROUNDINGS))
+        return self.best_of(self.coordinates(rng.standard_normal((many, r, k)) @ root.T), count)
+
+    def exchanges(self, count: int) -> FloatArray:
+        """Return the most promising of projections that differ from the best one by two means.
+
+        The projected difference ``p = U d`` of two close means is reflected: ``U - 2 p d' / d'd``.
+        """
+        best, d = self.best, self.objective.differences @ self.factor
+        p, sizes = d @ best.T, np.sum(d * d, axis=1)
+        near = np.argsort(np.sum(p * p, axis=1), kind="stable")
+        near = near[sizes[near] > 0.0][:EXCHANGES]
+        if not near.size:
+            return best[None][:0]
+        p = p[near] / sizes[near, None]
+        moved = best - 2.0 * p[:, :, None] * d[near, None, :]
+        value, _ = self.objective.smoothed(self._forms(moved)[0], np.full(near.size, EXCHANGE_SHARPNESS))
+        return moved[np.argsort(value, kind="stable")[:count]]
+
+    def best_of(self, U: FloatArray, count: int) -> FloatArray:
+        """Return the projections with the largest values, orthonormalised; keep the best of all."""
+        U = _orthonormal(U)
+        values = self.objective.exact(self._forms(U)[0])
+        values = np.where(np.isfinite(values), values, -math.inf)
         order = np.argsort(-values, kind="stable")
-        if values[order[0]] > self._most:
-            self.best, self._most = np.ascontiguousarray(W[:, order[0]]), float(values[order[0]])
+        if values[order[0]] > self.value:
+            self.best, self.value = U[order[0]], float(values[order[0]])
         ranked = values[order]
-        new = np.append(True, ranked[1:] < ranked[:-1] - SAME_VALUE * np.abs(ranked[:-1]))
-        return W[:, order[new][:count]]
+        with np.errstate(invalid="ignore"):
+            new = np.append(True, ranked[1:] < ranked[:-1] - SAME_VALUE * np.abs(ranked[:-1]))
+        return U[order[new][:count]]
 
-    def maximise(self, W: FloatArray) -> FloatArray:
-        """Maximise the objective from all starts, with fewer of them in every stage; return the last ones.
+    def maximise(self, U: FloatArray, stages: Sequence[Stage]) -> None:
+        """Maximise the objective from all starts, with fewer of them in every stage.
 
         The sharpness of a stage alternates between the starts. Stages are cut to the effort that is left.
         """
-        starts = W.shape[1]
-        scale = min(1.0, 0.9 * self.left / self._operations(starts))
-        for sharpness, share in STAGES:
-            W = self._leaders(W, max(1, round(share * starts) - 1))
+        starts = U.shape[0]
+        scale = min(1.0, 0.9 * self.left / self._operations(starts, stages))
+        for sharpness, share in stages:
+            U = self._leaders(U, max(1, round(share * starts) - 1))
             if self.done:
-                break
-            flat = W.reshape(W.shape[0], -1)
-            U = scipy.linalg.solve_triangular(self._factor, flat).reshape(W.shape)
-            sharp = np.resize(sharpness, W.shape[1])
+                return
+            sharp = np.resize(sharpness, U.shape[0])
             sharp[-1] = max(sharp[-1], NEAR_SHARPNESS)
-            U = self._minimise(U, sharp, math.ceil(scale * self._evaluations))
-            W = np.tensordot(self._factor, U, 1)
-        return self._leaders(W, starts)
+            U = self._minimise(U, sharp, math.ceil(scale * EVALUATIONS))
+        self.best_of(U, 1)
 
-    def _leaders(self, W: FloatArray, count: int) -> FloatArray:
+    def _leaders(self, U: FloatArray, count: int) -> FloatArray:
         """Return the best projections without the last one, and then the last one, all orthonormalised."""
-        return np.concatenate([self.best_of(W[:, :-1], count), self.best_of(W[:, -1:], 1)], axis=1)
+        return np.concatenate([self.best_of(U[:-1], count), self.best_of(U[-1:], 1)])
+
+    def _forms(self, U: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the forms of the spans of ``U``, and two products for the gradient.
+
+        With the Gram matrix ``G = V V'`` of the rows ``V = U factor'`` they are ``sum p' G^-1 p`` over the
+        columns p of ``V F'``.
+        """
+        self.left -= OPERATIONS_PER_CALL + self.cost * U.shape[0]
+        count, r, k = U.shape
+        flat = U.reshape(-1, k) @ self.factor.T
+        products = self.objective.combine((flat @ self.objective.stack.T).reshape(count, r, -1))
+        V, turned = flat.reshape(U.shape), (flat @ self.factor).reshape(U.shape)
+        G = V @ np.swapaxes(V, 1, 2)
+        # Rows may be parallel up to rounding, or underflow.
+        ridge = np.maximum(1e-15 * np.trace(G, axis1=1, axis2=2), 1e-300)
+        solved = np.linalg.inv(G + ridge[:, None, None] * np.eye(r)) @ products
+        forms = np.add.reduceat(np.sum(products * solved, axis=1), self.objective.starts, axis=1)
+        return forms, solved, turned
 
     def _smoothed(self, U: FloatArray, sharpness: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the smoothed objective at the spans of ``factor @ U`` and its gradients in U."""
-        W, inverse = _orthonormal(np.tensordot(self._factor, U, 1))
-        value, G = self.objective.smoothed(W, sharpness)
-        self._pay(W)
-        G = G - _batched(W, _gram(W, G))
-        gradient = np.tensordot(self._factor.T, _batched(G, np.swapaxes(inverse, 1, 2)), 1)
+        """Return the smoothed objective at the spans of ``U`` and its gradients."""
+        forms, solved, turned = self._forms(U)
+        value, slopes = self.objective.smoothed(forms, sharpness)
+        weighted = slopes[:, None, self.objective.owner] * solved
+        collected = self.objective.combine_adjoint(weighted)
+        G = (collected.reshape(-1, collected.shape[2]) @ self._stack).reshape(U.shape)
+        G -= (weighted @ np.swapaxes(solved, 1, 2)) @ turned
         # If means or columns coincide the gradient is undefined.
-        defined = np.isfinite(gradient).all(axis=(0, 2)) & np.isfinite(value)
-        return np.where(defined, value, math.inf), np.where(defined[:, None], gradient, 0.0)
+        defined = np.isfinite(G).all(axis=(1, 2)) & np.isfinite(value)
+        return np.where(defined, value, math.inf), np.where(defined[:, None, None], 2.0 * G, 0.0)
 
     def _minimise(self, U: FloatArray, sharpness: FloatArray, evaluations: int) -> FloatArray:
         """Minimise the smoothed objective by L-BFGS with backtracking, for all starts at once.
@@ -240,12 +291,12 @@ class _Search:
         Every start has its own steps: those whose step is accepted take a new direction, the others shorten
         theirs.
         """
-        k, B, r = U.shape
+        count, r, k = U.shape
         out = np.array(U)
-        running = np.arange(B)
+        running = np.arange(count)
         value, G = self._smoothed(U, sharpness)
-        x, g = _vectors(U), _vectors(G)
-        S, Y = np.zeros((2, B, MEMORY, k * r))
+        x, g = U.reshape(count, -1), G.reshape(count, -1)
+        S, Y = np.zeros((2, count, MEMORY, k * r))
         direction, step = -g, 1.0 / np.maximum(np.linalg.norm(g, axis=1), 1e-300)
         step *= np.linalg.norm(x, axis=1) / 10.0
         for _ in range(evaluations):
@@ -254,8 +305,8 @@ class _Search:
             move = step[:, None] * direction
             slope = np.sum(move * g, axis=1)
             trial = x + move
-            trial_value, G = self._smoothed(_matrices(trial, k, r), sharpness)
-            trial_g = _vectors(G)
+            trial_value, G = self._smoothed(trial.reshape(-1, r, k), sharpness)
+            trial_g = G.reshape(trial.shape)
             gain = value - trial_value
             good = gain >= -ARMIJO * slope
             # Minimiser of the parabola through both values with the slope at the first.
@@ -273,17 +324,14 @@ class _Search:
             value = np.where(good, trial_value, value)
             direction = np.where(good[:, None], -_inverse_hessian(S, Y, g), direction)
             if ended.any():
-                out[:, running[ended]] = _matrices(x[ended], k, r)
+                out[running[ended]] = x[ended].reshape(-1, r, k)
                 go = ~ended
                 running, x, g, S, Y = running[go], x[go], g[go], S[go], Y[go]
                 value, direction, step, sharpness = value[go], direction[go], step[go], sharpness[go]
                 if not running.size:
                     return out
-        out[:, running] = _matrices(x, k, r)
+        out[running] = x.reshape(-1, r, k)
         return out
-
-    def _pay(self, W: FloatArray) -> None:
-        self.left -= OPERATIONS_PER_CALL + self.cost * W.shape[1]
 
 
 def _inverse_hessian(S: FloatArray, Y: FloatArray, g: FloatArray) -> FloatArray:
@@ -306,68 +354,17 @@ def _inverse_hessian(S: FloatArray, Y: FloatArray, g: FloatArray) -> FloatArray:
     return np.asarray(out)
 
 
-def _vectors(W: FloatArray) -> FloatArray:
-    """Return projections as one row each."""
-    return np.ascontiguousarray(np.swapaxes(W, 0, 1)).reshape(W.shape[1], -1)
-
-
-def _matrices(x: FloatArray, k: int, r: int) -> FloatArray:
-    """Return projections of one row each in the shape (k, projections, r)."""
-    return np.ascontiguousarray(np.swapaxes(x.reshape(-1, k, r), 0, 1))
-
-
-def _gram(V: FloatArray, W: FloatArray) -> FloatArray:
-    """Return ``V'W`` for every projection."""
-    return np.asarray(np.matmul(V.transpose(1, 2, 0), W.transpose(1, 0, 2)))
-
-
-def _batched(W: FloatArray, M: FloatArray) -> FloatArray:
-    """Return ``W M`` for every projection."""
-    return np.matmul(W.transpose(1, 0, 2), M).transpose(1, 0, 2)
-
-
-def _orthonormal(W: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return orthonormal columns with the span of those of every projection, and the factors to them."""
-    Q, R = np.linalg.qr(W.transpose(1, 0, 2))
-    with np.errstate(all="ignore"):
-        inverse = np.linalg.inv(R)
-    return np.ascontiguousarray(Q.transpose(1, 0, 2)), inverse
+def _orthonormal(U: FloatArray) -> FloatArray:
+    """Return orthonormal rows with the span of those of every projection."""
+    return np.ascontiguousarray(np.swapaxes(np.linalg.qr(np.swapaxes(U, 1, 2))[0], 1, 2))
 
 
 def smooth_maximum(values: FloatArray, sharpness: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the log-sum-exp approximation of the maximum of every column, and its gradient."""
-    top = np.max(values, axis=0)
-    shares = np.exp(sharpness * (values - top))
-    total = shares.sum(axis=0)
-    return top + np.log(total) / sharpness, shares / total
-
-
-class _ClassForms:
-    """The quadratic forms ``tr(W'S_k W)`` of several scatters ``S_k = F_k'F_k``.
-
-    ``factors`` are the F_k with at most k rows each, ``stack`` holds the rows of all.
-    """
-
-    def __init__(self, factors: Sequence[FloatArray], k: int) -> None:
-        self.factors = tuple(_compressed(f) for f in factors)
-        self.stack = np.concatenate([*self.factors, np.zeros((0, k))])
-        sizes = np.array([f.shape[0] for f in self.factors])
-        self._owner = np.repeat(np.arange(sizes.size), sizes)
-        #: Sums over no rows are not what ``reduceat`` returns.
-        self._filled = np.flatnonzero(sizes)
-        self._starts = (np.cumsum(sizes) - sizes)[self._filled]
-
-    def values(self, W: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the forms, shape (classes, projections), and the products ``F_k W``."""
-        products = np.tensordot(self.stack, W, 1)
-        out = np.zeros((len(self.factors), W.shape[1]))
-        if self._filled.size:
-            out[self._filled] = np.add.reduceat(np.sum(products * products, axis=2), self._starts, axis=0)
-        return out, products
-
-    def gradient(self, products: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return the gradient of the weighted sum of the forms, halved."""
-        return np.tensordot(self.stack.T, weights[self._owner][:, :, None] * products, 1)
+    """Return the log-sum-exp approximation of the maximum of every row, and its gradient."""
+    top = np.max(values, axis=1)
+    shares = np.exp(sharpness[:, None] * (values - top[:, None]))
+    total = shares.sum(axis=1)
+    return top + np.log(total) / sharpness, shares / total[:, None]
 
 
 #: Squares below this share of the total count as zero if the data have directions without scatter: the square
@@ -387,53 +384,54 @@ class RatioObjective(ProjectionObjective):
     def __init__(self, scatter: ClassScatter, floor: float = 0.0, bounded: bool = False) -> None:
         self._bounded = bounded
         scatter = scatter.merged_means(scatter.equal_means())
-        self.basis, self.means, self.k = scatter.basis, scatter.means, scatter.k
-        self.forms = _ClassForms(scatter.factors, scatter.k)
+        self.basis, self.means, self.factors = scatter.basis, scatter.means, scatter.factors
         self.first, self.second = pair_indices(scatter.c)
-        self.differences = self.means[self.first] - self.means[self.second]
-        self._none = floor * (float(np.sum(self.forms.stack**2)) + float(np.sum(self.differences**2)))
-        self.operations = (
-            4.0 * self.k * (self.forms.stack.shape[0] + scatter.c + self.k) + 10.0 * self.first.size
-        )
+        factors, classes = filled_factors(scatter.factors, scatter.k), scatter.c
+        sizes = [1] * self.first.size + [f.shape[0] for f in factors]
+        super().__init__(np.concatenate([self.means, *factors]), sizes)
+        self._count, self.differences = classes, self.means[self.first] - self.means[self.second]
+        total = float(np.sum(self.stack[classes:] ** 2)) + float(np.sum(self.differences**2))
+        self._none = floor * total
 
-    def _terms(self, W: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        projected = np.tensordot(self.means, W, 1)
-        distances = np.sum((projected[self.first] - projected[self.second]) ** 2, axis=2)
-        return distances, *self.forms.values(W), projected
+    def combine(self, products: FloatArray) -> FloatArray:
+        """Replace the products with the means by those with their differences."""
+        differences = products[..., self.first] - products[..., self.second]
+        return np.concatenate([differences, products[..., self._count :]], axis=-1)
+
+    def combine_adjoint(self, weighted: FloatArray) -> FloatArray:
+        """Sum over the pairs of every mean."""
+        pairs, c = self.first.size, self._count
+        table = np.zeros((*weighted.shape[:-1], c, c))
+        table[..., self.first, self.second] = weighted[..., :pairs]
+        means = table.sum(axis=-1) - table.sum(axis=-2)
+        return np.concatenate([means, weighted[..., pairs:]], axis=-1)
 
     def values(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return squared distances of projected means per pair, and projected scatters per class."""
-        distances, scatters, _, _ = self._terms(A[:, None, :])
-        return distances[:, 0], scatters[:, 0]
+        forms = self.forms(A)
+        return forms[: self.first.size], forms[self.first.size :]
 
-    def exact(self, W: FloatArray) -> FloatArray:
+    def exact(self, forms: FloatArray) -> FloatArray:
         """Return the worst-case ratios."""
-        distances, scatters, _, _ = self._terms(W)
-        least, most = np.min(distances, axis=0), np.max(scatters, axis=0)
+        pairs = self.first.size
+        least, most = np.min(forms[:, :pairs], axis=1), np.max(forms[:, pairs:], axis=1)
         unscattered = np.where((least > self._none) & (not self._bounded), math.inf, 0.0)
         some = most > self._none
         return np.where(some, least / np.where(some, most, 1.0), unscattered)
 
-    def smoothed(self, W: FloatArray, sharpness: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def smoothed(self, forms: FloatArray, sharpness: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return minus the logarithms of the smoothed ratios and their gradients."""
-        distances, scatters, products, projected = self._terms(W)
-        tiny = 1e-300
-        low, u = smooth_maximum(-np.log(distances + tiny), sharpness)
-        high, w = smooth_maximum(np.log(scatters + tiny), sharpness)
-        u, w = u / (distances + tiny), w / (scatters + tiny)
-        laplacian = np.zeros((W.shape[1], self.means.shape[0], self.means.shape[0]))
-        laplacian[:, self.first, self.second] = laplacian[:, self.second, self.first] = -u.T
-        diagonal = np.arange(self.means.shape[0])
-        laplacian[:, diagonal, diagonal] = -laplacian.sum(axis=2)
-        pulled = np.matmul(laplacian, projected.transpose(1, 0, 2)).transpose(1, 0, 2)
-        G = self.forms.gradient(products, w) - np.tensordot(self.means.T, pulled, 1)
-        return low + high, 2.0 * G
+        forms, pairs = np.maximum(forms, 1e-300), self.first.size
+        logarithms = np.log(forms)
+        low, u = smooth_maximum(-logarithms[:, :pairs], sharpness)
+        high, w = smooth_maximum(logarithms[:, pairs:], sharpness)
+        return low + high, np.concatenate([-u, w], axis=1) / forms
 
     def preconditioner(self, level: float) -> FloatArray:
         """Return an upper triangular factor of coordinates with about unit total scatter."""
         # At a ratio ``level`` both parts then have the same size.
         weight = math.sqrt(level) if 0.0 < level < math.inf else 1.0
-        stack = np.concatenate([weight * self.forms.stack, self.differences])
+        stack = np.concatenate([weight * self.stack[self._count :], self.differences])
         size = np.sqrt(np.sum(stack * stack, axis=0))
         size = np.where(size > 0.0, size, 1.0)
         floor = 1e-5 * np.eye(self.k)
@@ -444,7 +442,7 @@ class RatioObjective(ProjectionObjective):
     def initial_projection(self, r: int) -> FloatArray:
         """Return orthonormal columns that span the r leading directions of classical LDA."""
         centred = self.means - self.means.mean(axis=0)
-        within = self.forms.stack.T @ self.forms.stack
+        within = self.stack[self._count :].T @ self.stack[self._count :]
         size = float(np.trace(within)) + float(np.sum(centred * centred))
         within = within / size + 1e-12 * np.eye(self.k)
         _, vec = scipy.linalg.eigh(centred.T @ centred / size, within)
@@ -456,20 +454,19 @@ class MinVarianceObjective(ProjectionObjective):
     """Least variance over the groups that a projection preserves, minus an offset per group."""
 
     def __init__(self, groups: GroupCovariances, offsets: FloatArray) -> None:
-        self._offsets, self.k = offsets[:, None], groups.k
-        self._forms = _ClassForms(groups.factors, groups.k)
+        factors = filled_factors(groups.factors, groups.k)
+        super().__init__(np.concatenate(factors), [f.shape[0] for f in factors])
+        self._offsets = offsets
         self._size = float(np.max(groups.most(groups.k), initial=0.0)) or 1.0
-        self.operations = 4.0 * self.k * (self._forms.stack.shape[0] + self.k)
 
-    def exact(self, W: FloatArray) -> FloatArray:
+    def exact(self, forms: FloatArray) -> FloatArray:
         """Return the least preserved variances minus offsets."""
-        return np.min(self._forms.values(W)[0] - self._offsets, axis=0)
+        return np.min(forms - self._offsets, axis=1)
 
-    def smoothed(self, W: FloatArray, sharpness: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def smoothed(self, forms: FloatArray, sharpness: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return minus the smoothed minima, relative to the total variance, and their gradients."""
-        kept, products = self._forms.values(W)
-        values, shares = smooth_maximum((self._offsets - kept) / self._size, sharpness)
-        return values, (-2.0 / self._size) * self._forms.gradient(products, shares)
+        values, shares = smooth_maximum((self._offsets - forms) / self._size, sharpness)
+        return values, shares / -self._size
 
     def preconditioner(self, level: float) -> FloatArray:
         """Return the identity."""
@@ -477,12 +474,11 @@ class MinVarianceObjective(ProjectionObjective):
 
     def initial_projection(self, r: int) -> FloatArray:
         """Return the principal directions of the sum of the covariance matrices of all groups."""
-        _, vec = eigh(symmetrize(self._forms.stack.T @ self._forms.stack))
+        _, vec = eigh(symmetrize(self.stack.T @ self.stack))
         return np.asarray(vec[:, ::-1][:, :r])
 
 
-def _compressed(factor: FloatArray) -> FloatArray:
-    """Return a factor with the same Gram matrix and at most as many rows as columns."""
-    if factor.shape[0] <= factor.shape[1]:
-        return factor
-    return np.asarray(np.linalg.qr(factor, mode="r"))
+def filled_factors(factors: Sequence[FloatArray], k: int) -> list[FloatArray]:
+    """Return factors with the same Gram matrices, of at least one row and at most as many as columns."""
+    filled = [f if f.shape[0] else np.zeros((1, k)) for f in factors]
+    return [f if f.shape[0] <= k else np.asarray(np.linalg.qr(f, mode="r")) for f in filled]

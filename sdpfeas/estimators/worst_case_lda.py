@@ -20,10 +20,11 @@ from sdpfeas.families import WLDA
 from sdpfeas.families.class_scatter import ClassScatter
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 
-#: Effort of ``refine="auto"``, relative to that of the search; less after a second search. Both are estimated
-#: in floating-point operations (:func:`_search_operations`), so that results do not depend on the machine's
-#: load. Measured by ``python -m benchmarks.paper.attained``: at most twice the processor time of the search.
-REFINEMENT_SHARE, REFINEMENT_SHARE_AFTER_SECOND = 1.7, 0.4
+#: Effort of ``refine="auto"``, relative to that of the search. Both are estimated in floating-point
+#: operations (:func:`_search_operations`), so that results do not depend on the machine's load. Measured by
+#: ``python -m benchmarks.paper.attained``: 1.4 times the processor time of the search on average, and at
+#: most about twice, also after a second search.
+REFINEMENT_SHARE = 2.3
 
 #: Tolerance of the second search for ``delta*``, relative to that of the first; it repeats the first and adds
 #: some iterations.
@@ -231,12 +232,10 @@ class WorstCaseLDA(ProvenProjection):
         always = family.vacuous or self.refine is True
         open_gap = relative_gap(self.rounded_ratio_, upper) > self.tol
         if math.isfinite(found.lower) and (always or (self.refine == "auto" and open_gap)):
-            share, operations = REFINEMENT_SHARE, _search_operations(objective, found, samples)
             target = (1.0 - (0.1 if always else 1.0) * self.tol) * upper
             narrow = (1.0 - WIDE_GAP) * upper <= self.rounded_ratio_ < target
             if self.solver == "auto" and found.history and narrow:
                 # Where the relaxation is tight, an accurate Z has rank r, and rounding loses nothing.
-                share = REFINEMENT_SHARE_AFTER_SECOND
                 tight = one_shot(family, tol=ACCURATE_TOL * self.tol, time_limit=self.time_limit)
                 if tight.point is not None:
                     point = tight.point
@@ -247,7 +246,9 @@ class WorstCaseLDA(ProvenProjection):
                 A,
                 target,
                 relaxed=symmetrize(objective.basis.T @ family.expand(point) @ objective.basis),
-                effort=math.inf if always else share * operations,
+                effort=math.inf
+                if always
+                else REFINEMENT_SHARE * _search_operations(objective, found, samples),
             )
         self.ratio_ = objective.value(A)
         self.relaxation_gap_ = max(relative_gap(self.ratio_, upper), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +27,7 @@ from wlda_data import blobs
 from sdpfeas.drivers.bracket import BisectionResult
 from sdpfeas.errors import ProblemError
 from sdpfeas.estimators import FairPCA, MaxMinDistance, WorstCaseLDA
-from sdpfeas.estimators.projection_refinement import MinVarianceObjective, RatioObjective
+from sdpfeas.estimators.projection_refinement import MinVarianceObjective, RatioObjective, _Search
 from sdpfeas.families import FantopeMaxMin
 from sdpfeas.families.class_scatter import ClassScatter
 from sdpfeas.families.problem_cards import find_problem
@@ -152,11 +153,12 @@ def test_the_gradient_of_refinement() -> None:
         MinVarianceObjective(groups, groups.most(2)),
         RatioObjective(ClassScatter.from_samples(X, y)),
     ):
-        A, D = rng.standard_normal((2, 5, 3, 2))
+        search = _Search(objective, np.eye(5)[:, :2], math.inf, math.inf)
+        U, D = rng.standard_normal((2, 3, 2, 5))
         sharpness = np.array([1.0, 10.0, 30.0])
-        _, G = objective.smoothed(A, sharpness)
-        ends = [objective.smoothed(A + h * D, sharpness)[0] for h in (1e-6, -1e-6)]
-        np.testing.assert_allclose((ends[0] - ends[1]) / 2e-6, np.sum(G * D, axis=(0, 2)), rtol=1e-5)
+        _, G = search._smoothed(U, sharpness)
+        ends = [search._smoothed(U + h * D, sharpness)[0] for h in (1e-6, -1e-6)]
+        np.testing.assert_allclose((ends[0] - ends[1]) / 2e-6, np.sum(G * D, axis=(1, 2)), rtol=1e-5)
 
 
 def test_groups_are_required_and_are_not_the_target() -> None:
