@@ -48,10 +48,9 @@ class Correlation(ParametricFamily):
         n = given.shape[0]
         i, j = np.triu_indices(n, 1)
         known = np.isfinite(given[i, j])
-        self._i, self._j, values = i[known], j[known], given[i, j][known]
-        self._low, self._high = values - tolerance, values + tolerance
+        i, j, values = i[known], j[known], given[i, j][known]
         k = np.arange(values.size)
-        place = (np.concatenate([k, k]), np.concatenate([self._i * n + self._j, self._j * n + self._i]))
+        place = (np.concatenate([k, k]), np.concatenate([i * n + j, j * n + i]))
         entries = sp.csr_array((np.full(2 * k.size, 0.5), place), (k.size, n * n))
         d = np.arange(n)
         diagonal = sp.csr_array((np.ones(n), (d, d * n + d)), (n, n * n))
@@ -60,8 +59,8 @@ class Correlation(ParametricFamily):
             [PSD(n)],
             [sp.vstack([entries, diagonal])],
             [None],
-            np.concatenate([self._low, np.full(n, -np.inf)]),
-            np.concatenate([self._high, np.ones(n)]),
+            np.concatenate([values - tolerance, np.full(n, -np.inf)]),
+            np.concatenate([values + tolerance, np.ones(n)]),
             upper_slope=np.concatenate([zeros, -np.ones(n)]),
             monotone="X - delta·I positive semidefinite implies the same for every smaller delta",
             bracket=(-np.inf, 1.0),
@@ -93,30 +92,3 @@ class Correlation(ParametricFamily):
         out = np.array(y)
         np.fill_diagonal(out, 1.0)
         return out
-
-    def project_point(self, point: Any) -> Any:
-        """Set the known entries, then shift along the identity until the smallest eigenvalue is zero."""
-        y = np.array(point[0])
-        y[self._i, self._j] = np.clip(y[self._i, self._j], self._low, self._high)
-        y[self._j, self._i] = y[self._i, self._j]
-        return (y - np.linalg.eigvalsh(y)[0] * np.eye(len(y)),)
-
-    def point_at(self, point: Any, delta: float) -> Any:
-        """Move into the interior along the identity, as far as the bounds of the diagonal allow."""
-        y = np.array(point[0])
-        slack = 1.0 - delta - float(np.max(np.diagonal(y)))
-        return (y + max(slack, 0.0) * (1.0 - 1e-6) * np.eye(len(y)),)
-
-    def normalise_multipliers(self, y: np.ndarray) -> np.ndarray:
-        """Lower the multipliers of the diagonal until ``A*y`` is negative definite."""
-        n = self.sets[0].n
-        y = y / float(np.max(np.abs(y)))
-        y[-n:] = np.minimum(y[-n:], 0.0)
-        g = self.at(0.0).adjoint(y)[0]
-        top = float(np.linalg.eigvalsh(g)[-1])
-        y[-n:] -= max(top, 0.0) + 1e-13 * n
-        return y
-
-    def initial_points(self) -> list[Any]:
-        """Return the zero matrix."""
-        return [(np.zeros(self.sets[0].shape),)]

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
@@ -184,19 +185,20 @@ class ClassScatter:
         return replace(self, means=means)
 
     def equal_means(self, start: int = 0) -> np.ndarray:
-        """Group classes whose means agree from coordinate ``start`` on, up to tolerance."""
-        from scipy.spatial.distance import pdist  # slow to import
+        """Return for each class the first with the same mean from coordinate ``start`` on, up to tolerance.
+
+        Means that agree with a common third one agree.
+        """
+        from scipy.sparse.csgraph import connected_components  # slow to import
+        from scipy.spatial.distance import pdist, squareform
 
         tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
         scaled = (self.means / self._sizes)[:, start:]
-        groups = np.arange(self.c)
-        if scaled.size and np.all(pdist(scaled, "chebyshev") > tolerance):
-            return groups
-        for i in range(self.c):
-            apart = np.max(np.abs(scaled[i] - scaled[:i]), axis=1, initial=0.0)
-            for j in np.flatnonzero(apart <= tolerance):
-                groups[groups == groups[i]] = groups[j]
-        return groups
+        if not scaled.size:
+            return np.zeros(self.c, dtype=np.int64)
+        close = squareform(pdist(scaled, "chebyshev") <= tolerance)
+        parts = connected_components(sp.csr_array(close), directed=False)[1]
+        return np.asarray(np.unique(parts, return_index=True)[1][parts])
 
     @classmethod
     def from_samples(
