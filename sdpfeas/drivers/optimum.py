@@ -437,8 +437,7 @@ def _tiny_polyhedron(problem: FeasibilityProblem, terms: Point, settings: Settin
         if found.value is not None:
             if found.unbounded:
                 return _unbounded(found.point, settings.deadline)
-            lower = _round_down(0.0, Fraction(1), found.value)
-            upper = 0.0 - _round_down(0.0, Fraction(1), -found.value)
+            lower, upper = rounded_down(found.value), 0.0 - rounded_down(-found.value)
             evidence = found.point, found.multipliers, "max", True, CLOSED
             return Optimum(lower, upper, *evidence, settings.deadline.elapsed, value=found.value)
     return None
@@ -586,18 +585,10 @@ def _independent(problem: FeasibilityProblem, wanted: bool, deadline: Deadline) 
 
 def _round_down(value: float, factor: Fraction, offset: Fraction) -> float:
     """Return the largest double that is at most ``value / factor + offset``."""
-    if not math.isfinite(value):
-        return value
-    exact = Fraction(value) / factor + offset
-    try:
-        near = float(exact)
-    except OverflowError:
-        return -math.inf if exact < 0 else np.finfo(np.float64).max
-    return near if Fraction(near) <= exact else math.nextafter(near, -math.inf)
+    return rounded_down(Fraction(value) / factor + offset) if math.isfinite(value) else value
 
 
 def _sum_rounded_down(values: list[float]) -> float:
     """Return the largest double that is at most a sum; minus infinity if a term is infinite."""
-    if not all(math.isfinite(value) for value in values):
-        return -math.inf
-    return _round_down(0.0, Fraction(1), sum(map(Fraction, values), Fraction(0)))
+    finite = all(math.isfinite(value) for value in values)
+    return rounded_down(sum(map(Fraction, values), Fraction(0))) if finite else -math.inf
