@@ -336,4 +336,6 @@ def _decreasing_root(function: Callable[[float], float], guess: float, rate: flo
         raise np.linalg.LinAlgError("the multipliers overflow")
     if here * at_there >= 0.0:  # a root up to rounding, or beyond the upper limit
         return there
-    return float(brentq(function, guess, there, xtol=ROOT_ERROR, rtol=4.0 * np.finfo(float).eps))
+    # After a hundred iterations, which very wide brackets may take, the last iterate is as good as any.
+    rounding = 4.0 * np.finfo(float).eps
+    return float(brentq(function, guess, there, xtol=ROOT_ERROR, rtol=rounding, disp=False))
