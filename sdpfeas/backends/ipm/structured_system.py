@@ -58,9 +58,6 @@ Index = slice | np.ndarray
 #: A block that is eliminated.
 Block = MatrixBlock | VectorBlock
 
-#: A solution of all equations but those of the outer variables: X by blocks, in scaled coordinates, y and v.
-Direction = tuple[list[FloatArray], FloatArray, FloatArray]
-
 
 class StructuredSystem(NewtonSystem):
     """The iterate and its Newton system.
@@ -395,55 +392,46 @@ class StructuredSystem(NewtonSystem):
         guard("a step of the interior-point method", self._flops)
         schur = np.zeros((self.m, self.m))
         outer = range(self._right.shape[0])
-        self._costs = [block.scaled_cost() for block in self.blocks]
         self._stationarity: list[FloatArray] = []
-        #: ``g_k - c_k`` of all blocks, per outer variable.
-        sources: list[list[FloatArray]] = [[] for _ in outer]
-        #: ``A H^-1`` of the stationarity residual without duals, and of the sources.
-        self._rows_stationarity, rows_sources = np.zeros(self.m), np.zeros(self._right.shape)
-        for block, index, cost in zip(self.blocks, self.index, self._costs, strict=True):
-            own = [-cost, *(np.zeros_like(cost) for _ in outer[1:])]
-            if block.rho_gradient is not None:
-                own[block.outer] = own[block.outer] + block.rho_gradient
+        #: Per block and outer variable: ``g_k - c_k`` and ``H^-1 (g_k + c_k)``.
+        self._sources: list[list[FloatArray]] = []
+        self._responses: list[list[FloatArray]] = []
+        #: ``A H^-1`` of the stationarity residual without duals, of the objective and of the derivatives g.
+        self._rows_stationarity, rows_cost = np.zeros(self.m), np.zeros(self.m)
+        rows_gradient = np.zeros(self._right.shape)
+        curvature = np.zeros(self._right.shape[0])
+        inner = np.zeros((curvature.size, curvature.size))
+        for block, index in zip(self.blocks, self.index, strict=True):
+            cost, gradient = block.scaled_cost(), block.rho_gradient
             self._stationarity.append(block.scaled_adjoint(self.y[index]) - self.tau * cost)
-            part, products = block.schur(
-                [self._stationarity[-1], *own], single_precision=self._single_precision
-            )
+            others = [self._stationarity[-1], cost, *([] if gradient is None else [gradient])]
+            part, products = block.schur(others, single_precision=self._single_precision)
             schur[_square(index) if part.ndim == 2 else (index, index)] += part
             self._rows_stationarity[index] += products[0]
-            rows_sources[:, index] += products[1:]
-            for k in outer:
-                sources[k].append(own[k])
+            rows_cost[index] += products[1]
+            sources, weights = ([np.zeros_like(cost) for _ in outer] for _ in range(2))
+            sources[0], weights[0] = -cost, cost
+            if gradient is not None:
+                rows_gradient[block.outer, index] += products[2]
+                curvature[block.outer] += block.rho_curvature()
+                sources[block.outer] = sources[block.outer] + gradient
+                weights[block.outer] = weights[block.outer] + gradient
+            self._sources.append(sources)
+            self._responses.append([block.solve_hessian(weight) for weight in weights])
+            inner += [[float(np.vdot(w, q)) for q in sources] for w in self._responses[-1]]
         self._system = DenseNormalEquations(schur, self.free_columns)
+        rows_sources, rows_weights = rows_gradient.copy(), rows_gradient
+        rows_sources[0] -= rows_cost
+        rows_weights[0] += rows_cost
         right = self._right - rows_sources
-        #: Directions per unit of each outer variable, and the equations of the outer variables.
-        self._unit = [self._direction(sources[k], right[k], self._free_cost[k]) for k in outer]
-        slopes = np.array([self._outer_values(unit) for unit in self._unit]).T - self._outer_cost
-        own_slopes = np.diagonal(slopes).copy()
-        for block in self.blocks:
-            own_slopes[block.outer] += block.rho_curvature()
-        slopes[np.diag_indices_from(slopes)] = np.maximum(own_slopes, 0.0) + self._theta_dual / self._theta
-        self._slopes = slopes
-
-    def _direction(self, q: list[FloatArray], r1: FloatArray, r2: FloatArray) -> Direction:
-        """Solve ``H X = A*y + q``, ``A X + B v = r``, ``B'y = r2`` for ``r1 = r - A H^-1 q``."""
-        y, v = self._system.solve(r1, r2)
-        x = [
-            block.solve_hessian(block.scaled_adjoint(y[index]) + part)
-            for block, index, part in zip(self.blocks, self.index, q, strict=True)
-        ]
-        return x, y, v
-
-    def _outer_values(self, direction: Direction) -> FloatArray:
-        """``b_k'y - <c_k + g_k, X> - f_k'v`` for all outer variables."""
-        blocks, y, v = direction
-        values = self._right @ y - self._free_cost @ v
-        for block, cost, x in zip(self.blocks, self._costs, blocks, strict=True):
-            if block.has_cost:
-                values[0] -= float(np.vdot(cost, x))
-            if block.rho_gradient is not None:
-                values[block.outer] -= float(np.vdot(block.rho_gradient, x))
-        return np.asarray(values)
+        self._outer_rows = self._right - rows_weights
+        #: y and v per unit of each outer variable, and the equations of the outer variables.
+        self._unit = [self._system.solve(right[k], self._free_cost[k]) for k in outer]
+        slopes = np.array([self._outer_rows @ y - self._free_cost @ v for y, v in self._unit]).T
+        slopes -= self._outer_cost + inner - np.diag(np.diagonal(inner))
+        # The curvature of the barrier by an outer variable, after the blocks are eliminated, is not negative.
+        own = np.maximum(curvature - np.diagonal(inner), 0.0) + self._theta_dual / self._theta
+        self._slopes = slopes + np.diag(own)
 
     # --- Search directions and step
 
@@ -462,20 +450,22 @@ class StructuredSystem(NewtonSystem):
             target = target - self._dtheta * self._dtheta_dual
         # Without centring and corrector the targets cancel the duals: only stationarity is left in q.
         rows_q = self._rows_hessian(q) if corrected else self._rows_stationarity
-        fixed = self._direction(q, -eta * self.r_rows - rows_q, -eta * self.r_free)
-        right = target / theta - eta * self.r_outer - self._outer_values(fixed)
-        for block in self.blocks:
+        y, v = self._system.solve(-eta * self.r_rows - rows_q, -eta * self.r_free)
+        right = target / theta - eta * self.r_outer - (self._outer_rows @ y - self._free_cost @ v)
+        for block, part, responses in zip(self.blocks, q, self._responses, strict=True):
+            right += [float(np.vdot(response, part)) for response in responses]
             right[block.outer] += block.rho_target()
         self._dtheta = change = np.asarray(np.linalg.solve(self._slopes, right), dtype=np.float64)
         self._dtheta_dual = (target - dual * change) / theta
         self.dtau, self.dkappa = float(change[0]), float(self._dtheta_dual[0])
-        blocks = fixed[0]
-        self.dy, self.dx_free = fixed[1:]
-        for step, (more, y, v) in zip(change, self._unit, strict=True):
-            blocks = [x + step * part for x, part in zip(blocks, more, strict=True)]
-            self.dy, self.dx_free = self.dy + step * y, self.dx_free + step * v
-        for block, x in zip(self.blocks, blocks, strict=True):
-            block.set_direction(x, float(change[block.outer]))
+        for step, (more_y, more_v) in zip(change, self._unit, strict=True):
+            y, v = y + step * more_y, v + step * more_v
+        self.dy, self.dx_free = y, v
+        for block, index, part, sources in zip(self.blocks, self.index, q, self._sources, strict=True):
+            g = block.scaled_adjoint(y[index]) + part
+            for step, source in zip(change, sources, strict=True):
+                g = g + step * source
+            block.set_direction(block.solve_hessian(g), float(change[block.outer]))
 
     def _rows_hessian(self, q: list[FloatArray]) -> FloatArray:
         """``A H^-1 q``."""
