@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -101,7 +102,7 @@ def kernel(rows: Sequence[Sequence[Fraction]], width: int) -> tuple[list[list[Fr
 
 def primitive(column: Sequence[Fraction]) -> list[Fraction]:
     """Scale a vector to integers without a common divisor."""
-    d = int(np.lcm.reduce([1, *(v.denominator for v in column)], dtype=object))
+    d = math.lcm(*(v.denominator for v in column))
     whole = [int(v * d) for v in column]
-    g = int(np.gcd.reduce([0, *whole], dtype=object)) or 1
+    g = math.gcd(*whole) or 1
     return [Fraction(v // g) for v in whole]

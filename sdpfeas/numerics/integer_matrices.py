@@ -213,7 +213,7 @@ def row_divisors(matrix: np.ndarray) -> list[int]:
     short = as_int64(matrix)
     if short is None or not matrix.size:
         return [math.gcd(*(int(v) for v in row)) for row in matrix]
-    return [int(v) for v in np.gcd.reduce(short, axis=1).tolist()]
+    return [abs(v) for v in np.gcd.reduce(short, axis=1).tolist()]  # of -2^63 it is negative
 
 
 def as_floats(matrix: np.ndarray) -> np.ndarray:

@@ -129,3 +129,7 @@ def test_short_rows_leave_out_what_vanishes_and_shorten_the_rest():
     for long in ([[1, 1, 0], [7, 8, 0]], [[1, 1, 1], [1, 1, 2]], [[9, 1], [8, 1]]):
         found = integer_matrices.short_rows(np.array(long, dtype=object))
         assert max(sum(v * v for v in row) for row in found.tolist()) <= 2
+
+
+def test_divisors_of_the_least_number_are_positive() -> None:
+    assert integer_matrices.row_divisors(np.array([[-(2**63), 0], [0, 0]])) == [2**63, 0]
