@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,19 +175,6 @@ def _table(path: Path, *, separator: str | None, label: int) -> tuple[FloatArray
     return np.array(features, dtype=np.float64), y
 
 
-def _comma_last(path: Path) -> tuple[FloatArray, np.ndarray]:
-    return _table(path, separator=",", label=-1)
-
-
-def _comma_first(path: Path) -> tuple[FloatArray, np.ndarray]:
-    return _table(path, separator=",", label=0)
-
-
-def _blank_last(path: Path) -> tuple[FloatArray, np.ndarray]:
-    # -9 marks a missing value; it is kept as it is, since the paper does not say otherwise.
-    return _table(path, separator=None, label=-1)
-
-
 def _faces(path: Path) -> tuple[FloatArray, np.ndarray]:
     content = read_matlab(path)
     return np.asarray(content["fea"], dtype=np.float64), np.asarray(content["gnd"]).ravel()
@@ -238,14 +226,20 @@ _BUNDLED = {
 _UCI = "https://archive.ics.uci.edu"
 _CAI = "http://www.cad.zju.edu.cn/home/dengcai"
 _ROWEIS = "https://cs.nyu.edu/~roweis/data.html"
+
+# Where a line has its label, and what separates its entries.
+_COMMA_LAST = partial(_table, separator=",", label=-1)
+_COMMA_FIRST = partial(_table, separator=",", label=0)
+_BLANK_LAST = partial(_table, separator=None, label=-1)
 _CONVERTED = "as grey images, one per row of fea, labels in gnd; see docs/paper.md"
 
 _FILES = {
-    "sonar": _Published("sonar.data", _comma_last, _UCI, _openml("sonar", 1)),
-    "ionosphere": _Published("ionosphere.data", _comma_last, _UCI, _openml("ionosphere", 1)),
-    "balance": _Published("balance-scale.data", _comma_first, _UCI, _openml("balance-scale", 1)),
-    "heart": _Published("reprocessed.hungarian.data", _blank_last, f"{_UCI}, Heart Disease"),
-    "waveform": _Published("waveform-+noise.data", _comma_last, _UCI, _openml("waveform-5000", 1)),
+    "sonar": _Published("sonar.data", _COMMA_LAST, _UCI, _openml("sonar", 1)),
+    "ionosphere": _Published("ionosphere.data", _COMMA_LAST, _UCI, _openml("ionosphere", 1)),
+    "balance": _Published("balance-scale.data", _COMMA_FIRST, _UCI, _openml("balance-scale", 1)),
+    # -9 marks a missing value; it is kept as it is, since the paper does not say otherwise.
+    "heart": _Published("reprocessed.hungarian.data", _BLANK_LAST, f"{_UCI}, Heart Disease"),
+    "waveform": _Published("waveform-+noise.data", _COMMA_LAST, _UCI, _openml("waveform-5000", 1)),
     "orl": _Published("ORL_32x32.mat", _faces, _CAI, _olivetti),
     "yale": _Published("Yale_32x32.mat", _faces, _CAI),
     "alphadigits": _Published("binaryalphadigs.mat", _alphadigits, _ROWEIS),
