@@ -330,12 +330,12 @@ class CertifiedProgram:
                     self._solve_on_face(self.feasibility.check.chain)
                 if not self._ended and self._takes_multiprecision:
                     self._solve_in_multiprecision()
-                simple = self._settings.automatic and has_round_rows(self._problem)
-                if not self._ended and simple and claim.point is not None:
-                    value, width = value_and_width(self._program, claim.point, bracket)
-                    self._prove_simple_value(value - LEVEL_SHARE * width, value + LEVEL_SHARE * width)
-                elif bracket.closed and self._settings.exact:
+                if bracket.closed and self._settings.exact:
                     self._prove_simple_value(bracket.lower, bracket.upper)
+                elif not self._ended and claim.point is not None and self._settings.automatic:
+                    value, width = value_and_width(self._program, claim.point, bracket)
+                    if has_round_rows(self._problem):  # on other data faces prove nothing
+                        self._prove_simple_value(value - LEVEL_SHARE * width, value + LEVEL_SHARE * width)
         except LimitError as error:
             return str(error)
         if bracket.closed:
