@@ -407,12 +407,9 @@ class CertifiedProgram:
     @cached_property
     def _interior_multipliers(self) -> FloatArray | None:
         """Multipliers with a positive definite dual slack: a point of the LMIs ``-(c + A*y) >= 0``."""
-        problem = self._problem
-        cones = all(block.cone and not block.free for block in problem.sets)
-        if not (problem.m and cones and problem.equality.all()):
-            return None
         dual = multiplier_problem(self._program)
-        assert dual is not None
+        if dual is None:
+            return None
         found = solve(dual, self._settings.solver, time_limit=self._interior_seconds, rigorous=True)
         return None if found.verdict is not Verdict.FEASIBLE or found.point is None else -found.point[0]
 
