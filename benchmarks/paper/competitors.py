@@ -69,7 +69,7 @@ class OrthogonalLDA(LinearProjection):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> OrthogonalLDA:
         """Find the projection."""
-        samples, index = self._checked_samples(X, y)
+        samples, index, _ = self._checked_samples(X, y)
         centred = samples - self.mean_
         _, singular, right = np.linalg.svd(centred, full_matrices=False)
         rank = int(np.sum(singular > self.tol * singular[0]))
@@ -156,7 +156,7 @@ class LMNN(LinearProjection):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LMNN:
         """Learn the map."""
-        samples, index = self._checked_samples(X, y)
+        samples, index, _ = self._checked_samples(X, y)
         if not 0.0 < self.push < 1.0:
             raise ValueError(f"push must lie between 0 and 1, got {self.push!r}")
         if self.n_neighbors < 1:
@@ -371,7 +371,7 @@ class ZhangSDP(LinearProjection):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ZhangSDP:
         """Find the projection."""
-        samples, index = self._checked_samples(X, y)
+        samples, index, _ = self._checked_samples(X, y)
         classes = ClassScatter.from_samples(samples, index, scatter=self.scatter)
         r = check_components(self.n_components, min(self.classes_.size - 1, classes.k), classes.k)
         backend = sf.find_solver(self.solver).make()
@@ -564,7 +564,7 @@ class ZhangSOCP(LinearProjection):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ZhangSOCP:
         """Find the projection."""
-        samples, index = self._checked_samples(X, y)
+        samples, index, _ = self._checked_samples(X, y)
         objective = RatioObjective(ClassScatter.from_samples(samples, index, scatter=self.scatter))
         r = check_components(self.n_components, min(self.classes_.size - 1, objective.k), objective.k)
         W = objective.initial_projection(r)

@@ -154,7 +154,7 @@ class FairPCA(RefinedProjection):
                 "set_fit_request(groups=True) with metadata routing, or pass fairpca__groups without. The "
                 "target y is not taken for the groups."
             )
-        samples, index, weights = self._weighted_samples(X, groups, sample_weight)
+        samples, index, weights = self._checked_samples(X, groups, sample_weight)
         covariances = GroupCovariances(
             samples, index, self.centring, shrinkage=self.shrinkage, weights=weights
         )

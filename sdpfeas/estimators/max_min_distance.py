@@ -113,7 +113,7 @@ class MaxMinDistance(RefinedProjection):
         sample_weight : array_like, optional
             Weights of the samples: weight 2 is equivalent to repeating a sample, weight 0 to omitting it.
         """
-        samples, index, weights = self._weighted_samples(X, y, sample_weight)
+        samples, index, weights = self._checked_samples(X, y, sample_weight)
         white = WhitenedMeans(samples, index, self.shrinkage, weights)
         r = check_components(self.n_components, white.k, white.k)
         found = bisect(white.family(r), self.solver, self.tol, time_limit=self.time_limit)

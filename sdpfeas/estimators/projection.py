@@ -53,45 +53,37 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def _checked_samples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[FloatArray, np.ndarray]:
-        """Validate samples and labels and set ``classes_``, ``mean_`` and ``means_``; called by subclasses.
+    def _checked_samples(
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None = None
+    ) -> tuple[FloatArray, np.ndarray, FloatArray | None]:
+        """Validate samples, labels and weights, and set ``classes_``, ``mean_`` and ``means_``.
 
-        Returns the samples, and the class of each as an index into ``classes_``.
+        Returns the samples of positive weight, the class of each as an index into ``classes_``, and their
+        weights. Called by subclasses.
         """
         samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         require_doubles(X, "X")  # scikit-learn rounds large integers silently
         check_classification_targets(labels)
-        classes, index = np.unique(labels, return_inverse=True)
-        if classes.size < 2:
+        self.classes_, index = np.unique(labels, return_inverse=True)
+        if self.classes_.size < 2:
             raise ValueError(
                 f"{type(self).__name__} needs samples of at least two classes; the data contain 1 class"
             )
-        self.classes_ = classes
-        self.mean_ = samples.mean(axis=0)
-        self.means_ = np.array([samples[index == k].mean(axis=0) for k in range(classes.size)])
-        return samples, index
-
-    def _weighted_samples(
-        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
-    ) -> tuple[FloatArray, np.ndarray, FloatArray | None]:
-        """Validate samples, labels and weights; return samples of positive weight, their classes and weights.
-
-        Sets ``classes_``, and weighted ``mean_`` and ``means_``.
-        """
-        samples, index = self._checked_samples(X, y)
-        if sample_weight is None:
-            return samples, index, None
-        weights = _check_sample_weight(sample_weight, samples, dtype=np.float64)
-        if np.any(weights < 0.0):
-            raise ValueError("sample_weight holds negative numbers; 0 leaves a sample out")
-        keep = weights > 0.0
-        samples, index, weights = samples[keep], index[keep], weights[keep]
-        gone = np.setdiff1d(np.arange(self.classes_.size), index)
-        if gone.size:
-            raise ValueError(f"no sample of class {self.classes_[gone[0]]} has a positive weight")
-        self.mean_ = np.average(samples, axis=0, weights=weights)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, samples, dtype=np.float64)
+            if np.any(weights < 0.0):
+                raise ValueError("sample_weight holds negative numbers; 0 leaves a sample out")
+            keep = weights > 0.0
+            samples, index, weights = samples[keep], index[keep], weights[keep]
         own = [index == g for g in range(self.classes_.size)]
-        self.means_ = np.array([np.average(samples[k], axis=0, weights=weights[k]) for k in own])
+        gone = [name for name, part in zip(self.classes_, own, strict=True) if not part.any()]
+        if gone:
+            raise ValueError(f"no sample of class {gone[0]} has a positive weight")
+        shares = [None if weights is None else weights[part] for part in own]
+        self.mean_ = np.average(samples, axis=0, weights=weights)
+        means = [np.average(samples[k], axis=0, weights=w) for k, w in zip(own, shares, strict=True)]
+        self.means_ = np.array(means)
         return samples, index, weights
 
     def _projected(self, samples: FloatArray, W: FloatArray, weights: FloatArray | None = None) -> FloatArray:

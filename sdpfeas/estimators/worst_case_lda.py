@@ -164,7 +164,7 @@ class WorstCaseLDA(ProvenProjection):
         """
         if self.refine not in (True, False, "auto"):
             raise ValueError(f"refine must be True, False or 'auto', got {self.refine!r}")
-        samples, index, weights = self._weighted_samples(X, y, sample_weight)
+        samples, index, weights = self._checked_samples(X, y, sample_weight)
         lone = self.classes_[np.bincount(index) == 1]
         if lone.size:
             names = ", ".join(map(str, lone[:5])) + (", …" if lone.size > 5 else "")
