@@ -210,7 +210,7 @@ class CvxpyForm(Reduction):
     def parts(self) -> list[ConstraintRows]:
         """The user's constraints and attributes, with their rows of the canonical form."""
         own = {v: self._columns_of(v) for v in self._variables}
-        given = len(self.original.constraints)
+        given = len({id(c) for c in self.original.constraints})
         return trace_constraints(self.canonical, self.compiled, self._variables, own, given)
 
     @cached_property
@@ -239,7 +239,8 @@ def convert(problem: cp.Problem) -> CvxpyForm:
     cp = cvxpy()
     if not isinstance(problem, cp.Problem):
         raise ProblemError(f"from_cvxpy takes a cvxpy.Problem, got {type(problem).__name__}")
-    asked = cp.Problem(cp.Minimize(0), problem.constraints)
+    # A constraint object may be stated twice.
+    asked = cp.Problem(cp.Minimize(0), list({id(c): c for c in problem.constraints}.values()))
     require_accepted(asked)
     compiled = [(_with_constants(c), c) for c in asked.constraints]
     compiled += [(implied, c) for c in asked.constraints for implied in implied_constraints(c)]

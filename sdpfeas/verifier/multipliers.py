@@ -293,6 +293,12 @@ class Multipliers:
                 moved = _flat(evidence)
                 if np.isfinite(moved).all():
                     yield moved
+                if (
+                    not self.own
+                    and isinstance(system, CorrectionSystem)
+                    and system.solver.smallest_lower > 0.0
+                ):
+                    return  # the weights of rows are their local metric, which matters if they are dependent
         except LimitError:
             return  # corrections are optional
 

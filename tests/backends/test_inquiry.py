@@ -28,6 +28,8 @@ ALLOWED = {
     "sdpfeas.verifier.results",
     "sdpfeas.verifier.outcome",
     "sdpfeas.verifier.equality_correction",
+    "sdpfeas.verifier.multipliers",
+    "sdpfeas.verifier.point_metric",
     # A chain is proved step by step as it is found.
     "sdpfeas.verifier.facial_reduction",
 }

@@ -198,8 +198,8 @@ def test_factors_in_strips_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatc
     dense = np.array([rows.adjoint(unit) for unit in np.eye(3)])
     x, y = rng.standard_normal((6, 6)), np.array([1.0, -2.0, 0.5])
     x = x + x.T
-    for strip in (100, 3):
-        monkeypatch.setattr(low_rank, "STRIP_FACTORS", strip)
+    for factors in (100, 3):
+        monkeypatch.setattr(low_rank, "STRIP_NUMBERS", 6 * factors)
         assert np.allclose(rows.apply(x), np.einsum("kij,ij->k", dense, x))
         for w in (y, np.abs(y), -np.abs(y)):
             total = rows.adjoint(w)
