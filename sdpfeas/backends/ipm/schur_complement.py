@@ -84,7 +84,10 @@ class SchurComplement:
 
     def at(self, iterate: HkmIterate) -> Any:
         """Return the Schur complement at an iterate: a dense array, or a sparse array."""
-        blocks = [part.at(iterate.x_matrices(k), iterate.z_inverses[k]) for k, part in self._psd_parts]
+        if iterate.multiple is not None:
+            blocks = [part.at_identity(iterate.multiple) for _, part in self._psd_parts]
+        else:
+            blocks = [part.at(iterate.x_matrices(k), iterate.z_inverses[k]) for k, part in self._psd_parts]
         return self._sum(blocks, self._vector_part.at(iterate))
 
     def _sum(self, blocks: list[Contribution], vectors: Any) -> Any:
@@ -94,14 +97,14 @@ class SchurComplement:
             if rows is None and not self.sparse:
                 total = block if total is None else total + block
             else:
-                parts.append((np.arange(self.m) if rows is None else rows, block))
+                own = np.arange(self.m) if rows is None else rows
+                parts.append((own.astype(np.int32), block))
         if parts:
             if self._coords is None:
-                row = [np.broadcast_to(rows[..., :, None], block.shape).reshape(-1) for rows, block in parts]
-                column = [
-                    np.broadcast_to(rows[..., None, :], block.shape).reshape(-1) for rows, block in parts
-                ]
-                self._coords = np.concatenate(row), np.concatenate(column)
+                # Short integers: there are as many as entries of all blocks together.
+                pairs = [np.broadcast_arrays(i[..., :, None], i[..., None, :]) for i, _ in parts]
+                row, column = (np.concatenate([pair[k].reshape(-1) for pair in pairs]) for k in (0, 1))
+                self._coords = row, column
             values = np.concatenate([block.reshape(-1) for _, block in parts])
             summed = sp.coo_array((values, self._coords), shape=(self.m + 1, self.m + 1))
             more = (summed.tocsc() if self.sparse else summed.toarray())[: self.m, : self.m]
@@ -197,6 +200,11 @@ class _MatrixBatch:
     def numbers(self) -> float:
         """Floating-point numbers stored, temporary arrays included."""
         return 4.0 * self.dense.size + 2.0 * self.filled
+
+    def at_identity(self, multiple: float) -> Contribution:
+        """Contribution where ``H^-1`` is a multiple of the identity."""
+        flat = self._flat(self.dense)
+        return self.rows, multiple * (flat @ np.swapaxes(flat, -1, -2))
 
     def at(self, x: FloatArray, z_inverse: FloatArray) -> Contribution:
         """Contribution by dense products, matrix by matrix."""
@@ -310,6 +318,18 @@ class _SingleMatrix:
     @property
     def _index(self) -> np.ndarray | None:
         return None if self._all else self.rows
+
+    def at_identity(self, multiple: float) -> Contribution:
+        """Contribution where ``H^-1`` is a multiple of the identity."""
+        rows = self._rows
+        counts = np.unique(rows.indices, return_counts=True)[1].astype(np.float64)
+        if SPARSE_FLOP_NS * 10.0 * float(counts @ counts) < self.cost:
+            # Leave out empty columns: there are many, and each takes a pointer in the transpose.
+            used, column = np.unique(rows.indices, return_inverse=True)
+            narrow = sp.csr_array((rows.data, column, rows.indptr), shape=(rows.shape[0], used.size))
+            return self._index, multiple * (narrow @ narrow.T).toarray()
+        eye = np.eye(self.n)
+        return self._index, self._gram(multiple * eye, eye)
 
     def at(self, x: FloatArray, z_inverse: FloatArray) -> Contribution:
         """Contribution of all rows on the matrix."""

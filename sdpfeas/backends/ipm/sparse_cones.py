@@ -54,8 +54,6 @@ class HkmIterate:
     @cached_property
     def z_inverses(self) -> list[FloatArray]:
         """Inverse of z, one array per group of PSD cones."""
-        if self.multiple is not None:
-            return [group.view(self.z / self.z[0] ** 2) for group in self.form.psd_groups]
         return [_inverse(f) for f in self.z_factors]
 
     def x_matrices(self, k: int) -> FloatArray:
