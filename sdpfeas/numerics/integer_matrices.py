@@ -156,6 +156,9 @@ INTEGER_FLOPS = 20.0 * WRITE_FLOPS
 #: Sums of integers below this are exact in floating point.
 EXACT_FLOAT = 2.0**53
 
+#: Random combinations of rows taken in excess of the number of columns.
+EXCESS_COMBINATIONS = 8
+
 #: Cost of one step of elimination in integers, in operations on integers.
 ECHELON_STEP_COST = 0.1
 
@@ -251,22 +254,44 @@ def _exact(a: np.ndarray, b: np.ndarray) -> bool:
     return _largest(a) * _largest(b) * a.shape[1] < EXACT_FLOAT
 
 
-def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
-    """Return the reduced row echelon form times its denominator, the denominator, and the pivot columns."""
+def _echelon(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int]:
+    """Return the first independent columns, and the weights of the other columns in terms of them.
+
+    Returns ``(pivots, weights, common)`` with ``common * others = matrix[:, pivots] @ weights``. Of many rows
+    only random combinations are reduced, and the result is checked exactly in all rows.
+    """
+    matrix = matrix if (short := as_int64(matrix)) is None else short
+    count, width = matrix.shape
+    most = width + EXCESS_COMBINATIONS
+    if count > most:
+        mixed = _product(np.random.default_rng(0).integers(0, 2, size=(most, count)), matrix)
+        pivots, weights, common = _echelon(mixed)
+        others = np.delete(matrix, pivots, axis=1).astype(object)
+        if np.array_equal(_product(matrix[:, pivots], weights), common * others):
+            return pivots, weights, common
     steps = ECHELON_STEP_COST * matrix.size * min(matrix.shape)
     guard("an echelon form", INTEGER_FLOPS * (4.0 * matrix.size + steps))
-    form, common, rank = _flint(matrix).rref()
-    table = _array(form)[: int(rank)]
-    return table, int(common), [int(np.flatnonzero(row != 0)[0]) for row in table]
+    form, found, rank = _flint(matrix).rref()
+    # Pivot columns ascend, so the search continues where the previous one ended.
+    pivots, column = list[int](), 0
+    for row in range(int(rank)):
+        while not form[row, column]:
+            column += 1
+        pivots.append(column)
+    rest = sorted(set(range(width)) - set(pivots))
+    weights = np.empty(len(pivots) * len(rest), dtype=object)
+    weights[:] = [int(form[row, column]) for row in range(len(pivots)) for column in rest]
+    return pivots, weights.reshape(len(pivots), len(rest)), int(found)
 
 
-def _kernel_of(form: np.ndarray, common: int, pivots: Sequence[int]) -> np.ndarray:
-    """Return kernel vectors from a reduced echelon form times its denominator, as columns."""
-    loose = np.delete(np.arange(form.shape[1]), pivots)
-    out = np.zeros((form.shape[1], loose.size), dtype=object)
+def _kernel_of(pivots: Sequence[int], weights: np.ndarray, common: int) -> np.ndarray:
+    """Return kernel vectors from a result of :func:`_echelon`, as columns."""
+    width = sum(weights.shape)
+    loose = np.delete(np.arange(width), pivots)
+    out = np.zeros((width, loose.size), dtype=object)
     for k, column in enumerate(loose):
         out[column, k] = common
-        out[pivots, k] = -form[:, column]
+        out[pivots, k] = -weights[:, k]
         # A vector with an entry 1 is primitive.
         out[:, k] = out[:, k] if common == 1 else _primitive(out[:, k])
     return out
@@ -282,8 +307,7 @@ def kernel(matrix: np.ndarray) -> np.ndarray:
     width = matrix.shape[1]
     if matrix.shape[0] == 0:
         return identity(width)
-    form, common, pivots = _echelon(matrix)
-    return short_rows(_kernel_of(form, common, pivots).T).T
+    return short_rows(_kernel_of(*_echelon(matrix)).T).T
 
 
 def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
@@ -295,10 +319,10 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
     n = matrix.shape[0]
     if n == 0:
         return np.zeros((0, 0), dtype=object)
-    form, common, pivots = _echelon(matrix)
+    pivots, weights, common = _echelon(matrix)
     if not _definite(-matrix[np.ix_(pivots, pivots)]):
         return None
-    return short_rows(_kernel_of(form, common, pivots).T).T
+    return short_rows(_kernel_of(pivots, weights, common).T).T
 
 
 def _definite(matrix: np.ndarray) -> bool:
@@ -319,7 +343,7 @@ def independent_rows(matrix: np.ndarray) -> list[int]:
     """Return the indices of the lexicographically first maximal set of independent rows."""
     if not matrix.size:
         return []
-    return _echelon(matrix.T)[2]
+    return _echelon(matrix.T)[0]
 
 
 def short_rows(matrix: np.ndarray) -> np.ndarray:
@@ -351,10 +375,10 @@ def solution(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     Both arrays are integers; ``right`` is a vector or a matrix of right-hand sides.
     """
     width = matrix.shape[1]
-    table, common, pivots = _echelon(np.column_stack([matrix, right]))
+    pivots, weights, common = _echelon(np.column_stack([matrix, right]))
     if pivots and pivots[-1] >= width:
         return None
-    found = table[:, width:]
+    found = weights[:, width - len(pivots) :]
     out = np.full((width, found.shape[1]), Fraction(0), dtype=object)
     for k, line in zip(pivots, found, strict=True):
         out[k] = [Fraction(int(v), common) for v in line]

@@ -82,6 +82,18 @@ def test_rows_that_depend_modulo_the_prime_alone_are_kept() -> None:
     assert not integer_matrices.kernel(tall).size
 
 
+def test_all_rows_are_reduced_if_their_combinations_have_a_smaller_rank(monkeypatch) -> None:
+    class Zeros:
+        def integers(self, low: int, high: int, size: tuple[int, int]) -> np.ndarray:
+            return np.zeros(size, dtype=int)
+
+    rows = matrix(np.random.default_rng(3), 40, 6)
+    rows[:, 2] = rows[:, 0] - 2 * rows[:, 1]
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Zeros())
+    assert integer_matrices.kernel(rows).tolist() in ([[s], [-2 * s], [-s], [0], [0], [0]] for s in (1, -1))
+    assert integer_matrices.independent_rows(rows.T) == [0, 1, 3, 4, 5]
+
+
 @pytest.mark.parametrize("size", [50, 2**20, 2**50])
 def test_combinations_with_long_fractions_are_found(size: int) -> None:
     """Weights too long for one prime to tell, in more rows than columns and in fewer."""
