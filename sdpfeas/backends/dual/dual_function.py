@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.optimize import brentq
@@ -318,6 +318,7 @@ class DualFunction:
             return min(1.0 - mass / rho, self._most_margin)
         shifted = [(b, spectra[b] + self.centres[b]) for b in moving]
 
+        @cache  # brentq evaluates both ends again
         def slope(s: float) -> float:
             return rho * (1.0 - s) - mass + sum(self._margin_slope(b, v, s) for b, v in shifted)
 
