@@ -189,9 +189,10 @@ class Faces:
             if basis is None or basis.ndim == 1:
                 out.append(term if basis is None else term[basis])
                 continue
-            whole, common = integral(map(Fraction, term.reshape(-1).tolist()))
+            whole, places = np.zeros(term.shape, dtype=object), np.nonzero(term)
+            whole[places], common = integral(map(Fraction, term[places].tolist()))
             try:
-                values = _floats(self._on(basis, whole.reshape(term.shape)))
+                values = _floats(self._on(basis, whole))
             except NotReduced:
                 return None
             bits = common.bit_length() - 1  # denominators of doubles are powers of two
