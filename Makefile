@@ -82,9 +82,10 @@ bench: $(READY) ## Run the short benchmarks, under 15 minutes; tables are printe
 
 bench-full: $(READY) ## Run the benchmarks of docs/benchmarks.md, at most 25 minutes, and write it (ARGS=--resume resumes)
 	mkdir -p $(RESULTS)
-	-$(BENCH) --full --minutes 4 --benchmark-json $(RESULTS)/lines.json $(foreach name,sdplib fair_pca,benchmarks/bench_$(name).py)
-	-$(BIN)/python benchmarks/contest.py --full --minutes 20 $(ARGS)
-	$(BIN)/python benchmarks/tables.py $(RESULTS) -o docs/benchmarks.md
+	status=0; \
+	$(BENCH) --full --minutes 4 --benchmark-json $(RESULTS)/lines.json $(foreach name,sdplib fair_pca,benchmarks/bench_$(name).py) || status=$$?; \
+	$(BIN)/python benchmarks/contest.py --full --minutes 20 $(ARGS) || status=$$?; \
+	$(BIN)/python benchmarks/tables.py $(RESULTS) -o docs/benchmarks.md && exit $$status
 
 board: $(READY) ## Run the board, about ten minutes on two idle cores; rewrites docs/board.md
 	$(BIN)/sdpfeas board benchmarks/results/board --time-limit 10 --audit-limit 20 -j 2 $(ARGS)
