@@ -31,8 +31,9 @@ Functional = dict[int, Fraction]
 #: Lower and upper bound of a row.
 Bounds = tuple[Fraction | None, Fraction | None]
 
-#: Bits kept of rounded points and multipliers below their distance to the boundary.
-GUARD_BITS = 20
+#: Bits kept of rounded points and multipliers below their distance to the boundary: few, or more for rows
+#: that nearly hold.
+GUARD_BITS = (20, 50)
 #: A matrix is moved inside its cone if its smallest eigenvalue is above minus this share of the largest.
 CLOSE = 1e-6
 #: An inequality is tight at a point if it holds or fails by less than this share of its bound.
@@ -468,13 +469,14 @@ def corrections(
     """
     table, right = [row for row, _ in equations], [v for _, v in equations]
     for base, room in [(near, depth)] if np.array_equal(kept, depth) else [(x, kept), (near, depth)]:
-        grid = GUARD_BITS - np.frexp(room)[1]
-        places = zip(base, grid.tolist(), room.tolist(), strict=True)
-        inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
-        yield inside
-        moved = corrected(table, right, inside, room, grid) if table else None
-        if moved is not None:
-            yield moved
+        for guard in GUARD_BITS:
+            grid = guard - np.frexp(room)[1]
+            places = zip(base, grid.tolist(), room.tolist(), strict=True)
+            inside = [on_grid(v, bits) if reach else v for v, bits, reach in places]
+            yield inside
+            moved = corrected(table, right, inside, room, grid) if table else None
+            if moved is not None:
+                yield moved
 
 
 def corrected(

@@ -78,6 +78,12 @@ def test_an_unrelated_number_with_many_digits_takes_no_exact_proof_away(seed: in
     assert (sf.solve(problem).verdict == "feasible") == truth
 
 
+@pytest.mark.parametrize("seed", [950375, 950474, 950805, 951090])
+def test_rows_that_nearly_hold_are_certified(seed: int) -> None:
+    """Points are rounded by more than such rows allow, and then again by less."""
+    assert set(attack(seed)) == {"solved", "audit confirmed"}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_no_verdict_of_many_is_false() -> None:
