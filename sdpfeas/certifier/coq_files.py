@@ -3,12 +3,16 @@
 The checker in ``coq/sdpcheck.v`` and its proof of soundness come first, so that ``coqc FILE`` needs nothing
 else. Blocks are PSD matrices or free numbers there: non-negative entries are PSD(1), LMIs are PSD blocks with
 equality rows. Minus the adjoint is written as a sum of ``c v v'``, and on a face also of ``w z'`` with
-``X z = 0``; a point is such a sum. All numbers of evidence are multiplied to integers.
+``X z = 0``; a point is such a sum, in two parts: few entries have the long denominators of exact
+solutions, and only what they leave when rounded is written with them. All numbers of evidence are multiplied
+to integers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.resources import files
 from math import lcm
@@ -17,7 +21,7 @@ from typing import Any
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.certify import Evidence
 from sdpfeas.certifier.faces import own_indices
-from sdpfeas.certifier.numbers import echelon, primitive, solve
+from sdpfeas.certifier.numbers import echelon, on_grid, primitive, solve
 from sdpfeas.certifier.standard_form import StandardForm, Vector, functional
 
 Matrix = list[list[Fraction]]
@@ -49,8 +53,17 @@ def _q(value: Fraction | int) -> str:
     return f"({_z(value.numerator)} # {_z(value.denominator)})"
 
 
+def _whole(values: Iterable[Fraction]) -> str:
+    return f"[{'; '.join(map(_z, values))}]"
+
+
 def _vec(vector: Sequence[Fraction]) -> str:
-    return f"[{'; '.join(map(_z, vector))}]"
+    """Write a vector without the zeros at its ends; Coq reads fewer numbers faster."""
+    places = [k for k, v in enumerate(vector) if v] or [0]
+    first, last = places[0], places[-1]
+    if len(places) == 2 and last > first + 1 and vector[first] == 1:
+        return f"two {first}%nat {last}%nat ({_z(vector[last])})"
+    return f"dense {first}%nat {_whole(vector[first : last + 1])}"
 
 
 def _list(parts: Iterable[str]) -> str:
@@ -63,6 +76,26 @@ def _denominator(values: Iterable[Fraction]) -> int:
 
 def _theorem(kind: str, statement: str, proof: str) -> str:
     return f"Theorem {kind}_problem : {statement}.\nProof.\n  {proof}\nQed."
+
+
+@dataclass
+class _Part:
+    """A part of a point: squares and numbers on blocks, and small entries with shares of the diagonal."""
+
+    squares: list[tuple[int, Fraction, Vector]] = field(default_factory=list)
+    free: list[tuple[int, Fraction]] = field(default_factory=list)
+    small: list[tuple[int, int, int, Fraction]] = field(default_factory=list)
+
+    def denominator(self) -> int:
+        squares, free = (c for _, c, _ in self.squares), (v for _, v in self.free)
+        return _denominator([*squares, *free, *(v for *_, v in self.small)])
+
+    def text(self, scale: int, share: int) -> str:
+        squares = _list(f"({b}%nat, {_z(c * scale)}, {_vec(v)})" for b, c, v in self.squares)
+        if self.small:
+            entries = (f"({b}%nat, {i}%nat, {j}%nat, {_z(v * scale)})" for b, i, j, v in self.small)
+            squares = f"(flat_map (left_over {_z(share)}) {_list(entries)} ++\n  {squares})"
+        return f"Part\n  {squares}\n  {_list(f'({b}%nat, {_z(v * scale)})' for b, v in self.free)}"
 
 
 class _Writer:
@@ -118,9 +151,10 @@ class _Writer:
 
     def feasible(self, document: Any) -> str:
         """Return the theorem that a point exists, and its proof."""
-        proof = f"apply (feasible_sound the_problem denominators\n  {self._point(document['primal'])}).\n"
+        definitions, point = self._point(document["primal"])
+        proof = f"apply (feasible_sound the_problem denominators\n  {point}).\n"
         statement = "exists X, feasible the_problem X"
-        return _theorem("feasible", statement, proof + "  vm_cast_no_check (eq_refl true).")
+        return definitions + _theorem("feasible", statement, proof + "  vm_cast_no_check (eq_refl true).")
 
     def infeasible(self, document: Any) -> str:
         """Return the theorem that no point exists, and its proof."""
@@ -134,7 +168,8 @@ class _Writer:
         least = _denominator(v for _, v in self.costs)
         ends = (document["lower"], document["upper"])[:: self.sign]
         outer, inner = (None if v is None else _q(sdpcheck.number(v)) for v in ends)
-        statements, proofs = list[str](), list[str]()
+        # Every end is a lemma of its own: tactics would check a proof by computation again.
+        lemmas, statements, proofs = list[str](), list[str](), list[str]()
         relation = "{1} <= {0}" if self.sign == 1 else "{0} <= {1}"
         about = f"({self.sign}) the_objective"
         if outer is not None:
@@ -144,38 +179,59 @@ class _Writer:
                 [*document.get("steps", []), document["dual"]], least, objective=True
             )
             given = f"{about} {least} {_z(scale // least)} ({_z(bound)}) {outer}"
-            proofs.append(
-                f"intros X F. generalize (bound_sound the_problem denominators\n  {steps}\n  {given}\n"
-                "  ltac:(vm_cast_no_check (eq_refl true)) X F). lra."
+            lemmas.append(
+                f"Lemma bound : forall X, feasible the_problem X ->\n"
+                f"  (IZR ({self.sign}) * Q2R {outer} <= IZR ({self.sign}) * cost the_objective X)%R.\n"
+                f"Proof.\n  refine (bound_sound the_problem denominators\n  {steps}\n  {given} _).\n"
+                "  vm_cast_no_check (eq_refl true).\nQed.\n"
             )
+            proofs.append("intros X F. generalize (bound X F). lra.")
         if inner is not None:
             claim = relation.format(f"Q2R {inner}", "cost the_objective X")
             statements.append(f"(exists X, feasible the_problem X /\\ {claim})%R")
-            proofs.append(
-                f"destruct (attained_sound the_problem denominators\n  {self._point(document['primal'])}\n"
-                f"  {about} {least} {inner} ltac:(vm_cast_no_check (eq_refl true))) as [X [F L]].\n"
-                "  exists X. split; [exact F|lra]."
+            definitions, point = self._point(document["primal"])
+            lemmas.append(
+                f"{definitions}Lemma attained : exists X, feasible the_problem X /\\\n"
+                f"  (IZR ({self.sign}) * cost the_objective X <= IZR ({self.sign}) * Q2R {inner})%R.\n"
+                "Proof.\n  refine (attained_sound the_problem denominators\n"
+                f"  {point}\n  {about} {least} {inner} _).\n"
+                "  vm_cast_no_check (eq_refl true).\nQed.\n"
             )
+            proofs.append("destruct attained as [X [F L]]. exists X. split; [exact F|lra].")
         body = proofs[0] if len(proofs) == 1 else "split.\n  - " + "\n  - ".join(proofs)
-        return _theorem("bracket", " /\\\n  ".join(statements), body)
+        return "".join(lemmas) + _theorem("bracket", " /\\\n  ".join(statements), body)
 
-    def _point(self, data: Any) -> str:
-        """Return a common denominator, squares and free numbers of a point."""
+    def _point(self, data: Any) -> tuple[str, str]:
+        """Return definitions of two parts of a point, and numbers ``k`` and ``m`` with their names.
+
+        The point is ``(m * short + rest) / k``. Coq would read and compute parts without names repeatedly.
+        """
         x = self.form.completed([sdpcheck.number(v) for part in data["point"] for v in part])
-        squares, free = list[tuple[int, Fraction, Vector]](), list[tuple[int, Fraction]]()
+        bits = max((v.denominator.bit_length() for v in x if dyadic(v)), default=0)
+        parts = _Part(), _Part()
         proofs = [*data["sets"], *data["lmis"]]
         for b, (block, places, proof) in enumerate(zip(self.form.blocks, self.places, proofs, strict=True)):
             listed = self.form.part(x, b)
             if block.cone == "PSD":
                 matrix = block.square([v * w for v, w in zip(listed, block.weights(), strict=True)])
-                squares += [(places[0][0], c, v) for c, v in decomposition(matrix, proof)]
-            elif block.cone == "Nonneg":
-                squares += [(p[0], v, [Fraction(1)]) for p, v in zip(places, listed, strict=True) if v]
-            else:
-                free += [(p[0], v) for p, v in zip(places, listed, strict=True) if v]
-        scale = _denominator([*(c for _, c, _ in squares), *(v for _, v in free)])
-        written = _list(f"({b}%nat, {_z(c * scale)}, dense {_vec(v)})" for b, c, v in squares)
-        return f"{_z(scale)}\n  {written}\n  {_list(f'({b}%nat, {_z(v * scale)})' for b, v in free)}"
+                short, small, exact = short_and_rest(matrix, proof, bits)
+                start = places[0][0]
+                for part, squares in zip(parts, (short, exact), strict=True):
+                    part.squares += [(start, c, v) for c, v in squares]
+                parts[1].small += [(start, i, j, v) for i, j, v in small]
+                continue
+            for place, v in zip(places, listed, strict=True):
+                near = v if dyadic(v) else Fraction(math.floor(v * 2**bits), 2**bits)
+                for part, value in zip(parts, (near, v - near), strict=True):
+                    if value and block.cone == "Nonneg":
+                        part.squares.append((place[0], value, [Fraction(1)]))
+                    elif value:
+                        part.free.append((place[0], value))
+        first, second = (part.denominator() for part in parts)
+        scale = lcm(first, second, 2**bits)
+        definitions = f"Definition short := {parts[0].text(first, 0)}.\n"
+        definitions += f"Definition rest := {parts[1].text(scale, scale >> bits)}.\n"
+        return definitions, f"{_z(scale)} {_z(scale // first)} short rest"
 
     def _steps(
         self, steps: Sequence[Any], least: int = 1, *, objective: bool = False
@@ -218,10 +274,10 @@ class _Writer:
             scale = _denominator([*over, *(c for _, c, _ in squares), *(v for _, w in crosses for v in w)])
             scale = lcm(scale, least)
             written.append(
-                f"Step {_vec([v * scale for v in over])}\n   "
-                + _list(f"({b}%nat, {_z(c * scale)}, dense {_vec(v)})" for b, c, v in squares)
+                f"Step {_whole([v * scale for v in over])}\n   "
+                + _list(f"({b}%nat, {_z(c * scale)}, {_vec(v)})" for b, c, v in squares)
                 + "\n   "
-                + _list(f"({i}%nat, dense {_vec([v * scale for v in w])})" for i, w in crosses)
+                + _list(f"({i}%nat, {_vec([v * scale for v in w])})" for i, w in crosses)
             )
             total = sum((v * (bounds[i][v < 0] or 0) for i, v in enumerate(y) if v), Fraction(0))
             bounds = [(pair[v < 0],) * 2 if v else pair for pair, v in zip(bounds, y, strict=True)]
@@ -259,6 +315,34 @@ def decomposition(matrix: Matrix, proof: Any) -> Squares:
                 sign = 1 if rest > 0 else -1
                 out.append((abs(rest), [a + sign * b for a, b in zip(t[i], t[j], strict=True)]))
     return [_square(c, v) for c, v in [*out, *zip(margins, t, strict=True)] if c and any(v)]
+
+
+def dyadic(value: Fraction) -> bool:
+    """Whether a denominator is a power of two."""
+    return value.denominator & (value.denominator - 1) == 0
+
+
+def short_and_rest(
+    matrix: Matrix, proof: Any, bits: int
+) -> tuple[Squares, list[tuple[int, int, Fraction]], Squares]:
+    """Write a matrix as squares of short numbers, small entries left by rounding to ``bits``, and squares.
+
+    Each small entry has a share ``2 ** -bits`` of the diagonal, for itself and for its transpose. Where the
+    proof has no room for that, and on a face, all squares are exact.
+    """
+    exact = decomposition(matrix, proof)
+    if all(dyadic(v) for row in matrix for v in row):
+        return exact, [], []
+    if proof.get("free"):
+        return [], [], exact
+    near = [[v if dyadic(v) else on_grid(v, bits) for v in row] for row in matrix]
+    gaps = ((i, j, row[j] - near[i][j]) for i, row in enumerate(matrix) for j in range(i + 1))
+    small = [each for each in gaps if each[2]]
+    for i, j, _ in small:
+        for k in {i, j}:
+            near[k][k] -= Fraction(1, 2**bits)
+    short = decomposition(near, proof)
+    return (short, small, []) if all(c > 0 for c, _ in short) else ([], [], exact)
 
 
 def _square(c: Fraction, v: Vector) -> tuple[Fraction, Vector]:

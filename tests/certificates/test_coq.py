@@ -8,8 +8,10 @@ import subprocess
 from pathlib import Path
 
 import corpus
+import numpy as np
 import pytest
 
+import sdpfeas as sf
 from sdpfeas import sdpcheck
 from sdpfeas.certifier.certify import Evidence
 from sdpfeas.certifier.coq_files import coq_file
@@ -45,6 +47,22 @@ def test_coq_accepts_the_theorem(name: str, tmp_path: Path) -> None:
         "ClassicalDedekindReals.sig_not_dec",
         "FunctionalExtensionality.functional_extensionality_dep",
     }
+
+
+@needs_coq
+def test_coq_accepts_a_point_of_long_denominators(tmp_path: Path) -> None:
+    """Entries of thirds and sevenths are rounded, and what that leaves is a second part of the point."""
+    rows = [
+        np.array([[[0, 3.0], [3, 0]], [[7, 0], [0, 0]], [[0, 0], [0, 0]]]),
+        np.array([[0, 0], [0, 0], [3.0, 0]]),
+    ]
+    free = np.array([[0.0], [3.0], [0.0]])
+    b = np.array([2.0, 9.0, 1.0])
+    problem = sf.FeasibilityProblem([sf.PSD(2), sf.Nonneg(2), sf.Free(1)], [*rows, free], b, b)
+    text = coq_file(sf.certify(sf.solve(problem)))
+    assert "flat_map (left_over" in text[text.index("Definition rest") :]
+    done = compiled(text, tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def mutants(text: str) -> list[str]:

@@ -66,7 +66,9 @@ Definition square := (nat * Z * vec)%type.  (* block, c, v: c v v' *)
 Definition cross := (nat * vec)%type.       (* k, w: w z', where z is the vector number k with X z = 0 *)
 Record step := Step { multipliers : list Z; squares : list square; crosses : list cross }.
 
-Definition dense (l : list Z) : vec := filter (fun p => negb (snd p =? 0)%Z) (combine (seq 0 (length l)) l).
+(* Vectors: from index i on the entries l, or 1 at i and z at j. *)
+Definition dense (i : nat) (l : list Z) : vec := filter (fun p => negb (snd p =? 0)%Z) (combine (seq i (length l)) l).
+Definition two (i j : nat) (z : Z) : vec := [(i, 1%Z); (j, z)].
 Definition outer (b : nat) (c : Z) (u v : vec) : list zterm :=
   flat_map (fun p => let z := (c * snd p)%Z in map (fun q => (b, fst p, fst q, (z * snd q)%Z)) v) u.
 Definition square_terms (t : square) : list zterm := let '(b, c, v) := t in outer b c v v.
@@ -128,27 +130,38 @@ Definition check_bound (P : problem) (es : list positive) (l : list step)
   forallb fits_row R && fits_entries e (costs C) && (sign * Qnum d * Zpos (s * e) <=? low * QDen d)%Z &&
   bounded P R (wholes e (- sign * Zpos s) (costs C)) low [] (given R) l.
 
-(* A point: (sum of squares, and a number on every free block) / k. *)
+(* A part of a point: a sum of squares, and a number on every free block. A point is (m * one part + another) / k:
+   short numbers, and the exact rest of the entries that have long denominators. *)
+Record part := Part { summands : list square; numbers : list (nat * Z) }.
+(* For a small entry z, with a share u > |z| of the diagonal. *)
+Definition left_over (u : Z) (t : zterm) : list square :=
+  let '(b, i, j, z) := t in
+  if (i =? j)%nat then [(b, (u + z)%Z, dense i [1%Z])]
+  else let w := (u - Z.abs z)%Z in [(b, Z.abs z, two i j (Z.sgn z)); (b, w, dense i [1%Z]); (b, w, dense j [1%Z])].
 Definition low_terms (t : square) : list zterm :=
   filter (fun t => let '(_, i, j, _) := t in j <=? i)%nat (square_terms t).
-Definition table (sq : list square) (fr : list (nat * Z)) : matrices :=
-  adds (map (fun t => (fst t, O, O, snd t)) fr) (adds (flat_map low_terms sq) []).
+Definition table (p : part) : matrices :=
+  adds (map (fun t => (fst t, O, O, snd t)) (numbers p)) (adds (flat_map low_terms (summands p)) []).
+Definition part_fits (P : problem) (p : part) : bool :=
+  forallb (square_fits P) (summands p) &&
+  forallb (fun t => match side P (fst t) with Some _ => false | None => true end) (numbers p).
 Definition zvalue_at (T : matrices) (l : list zterm) : Z :=
   fold_left (fun s t => let '(b, i, j, z) := t in (z * get T b i j + s)%Z) l 0%Z.
+Definition mixed_at (m : positive) (T U : matrices) (l : list zterm) : Z := (Zpos m * zvalue_at T l + zvalue_at U l)%Z.
 Definition zwithin (k : positive) (p : option Z * option Z) (x : Z) : bool :=
   match fst p with Some z => (Zpos k * z <=? x)%Z | None => true end &&
   match snd p with Some z => (x <=? Zpos k * z)%Z | None => true end.
-Definition holds_at (k : positive) (T : matrices) (t : positive * row) : bool :=
+Definition holds_at (k m : positive) (T U : matrices) (t : positive * row) : bool :=
   let (e, r) := t in
   fits_row t && zwithin k (option_map (whole e) (lower r), option_map (whole e) (upper r))
-    (zvalue_at T (wholes e 1 (entries r))).
-Definition check_feasible (P : problem) (es : list positive) (k : positive) sq (fr : list (nat * Z)) : bool :=
-  forallb (square_fits P) sq && forallb (fun t => match side P (fst t) with Some _ => false | None => true end) fr &&
-  (length es =? length (rows P))%nat && (let T := table sq fr in forallb (holds_at k T) (combine es (rows P))).
-Definition check_attained (k : positive) sq fr (sign : Z) (C : objective) (e : positive) (v : Q) : bool :=
+    (mixed_at m T U (wholes e 1 (entries r))).
+Definition check_feasible (P : problem) (es : list positive) (k m : positive) (p q : part) : bool :=
+  part_fits P p && part_fits P q && (length es =? length (rows P))%nat &&
+  (let T := table p in let U := table q in forallb (holds_at k m T U) (combine es (rows P))).
+Definition check_attained (k m : positive) p q (sign : Z) (C : objective) (e : positive) (v : Q) : bool :=
   let d := (v - constant C)%Q in
   fits_entries e (costs C) &&
-  (sign * zvalue_at (table sq fr) (wholes e 1 (costs C)) * QDen d <=? sign * Qnum d * Zpos (k * e))%Z.
+  (sign * mixed_at m (table p) (table q) (wholes e 1 (costs C)) * QDen d <=? sign * Qnum d * Zpos (k * e))%Z.
 
 (* --- sums *)
 
@@ -491,10 +504,11 @@ Qed.
 
 (* --- soundness of points *)
 
-Definition at_r (k : positive) (T : matrices) : point := fun b i j => / IZR (Zpos k) * IZR (get T b i j).
+Definition at_r (k m : positive) (T U : matrices) : point := fun b i j =>
+  / IZR (Zpos k) * (IZR (Zpos m) * IZR (get T b i j) + IZR (get U b i j)).
 Definition same (b i j : nat) (t : zterm) : bool :=
   let '(c, p, q, _) := t in (c =? b)%nat && (Nat.max p q =? Nat.max i j)%nat && (Nat.min p q =? Nat.min i j)%nat.
-Definition part (b i j : nat) (l : list zterm) : R := sum l (fun t => if same b i j t then IZR (snd t) else 0).
+Definition coefficient (b i j : nat) (l : list zterm) : R := sum l (fun t => if same b i j t then IZR (snd t) else 0).
 
 Lemma nth_bump A (d : A) f n : forall m l, nth m (bump d n f l) d = if (n =? m)%nat then f (nth m l d) else nth m l d.
 Proof.
@@ -510,22 +524,22 @@ Proof.
   destruct (Nat.max p q =? Nat.max i j)%nat; cbn [andb]; [|reflexivity]. rewrite nth_bump.
   destruct (Nat.min p q =? Nat.min i j)%nat; reflexivity.
 Qed.
-Lemma get_adds l : forall T b i j, IZR (get (adds l T) b i j) = part b i j l + IZR (get T b i j).
+Lemma get_adds l : forall T b i j, IZR (get (adds l T) b i j) = coefficient b i j l + IZR (get T b i j).
 Proof.
-  induction l as [|t l IH]; intros T b i j; [unfold part; simpl; lra|].
-  change (adds (t :: l) T) with (adds l (add T t)). rewrite IH, get_add, plus_IZR. unfold part. rewrite sum_cons.
+  induction l as [|t l IH]; intros T b i j; [unfold coefficient; simpl; lra|].
+  change (adds (t :: l) T) with (adds l (add T t)). rewrite IH, get_add, plus_IZR. unfold coefficient. rewrite sum_cons.
   destruct (same b i j t); lra.
 Qed.
-Lemma part_app b i j l k : part b i j (l ++ k) = part b i j l + part b i j k.
+Lemma coefficient_app b i j l k : coefficient b i j (l ++ k) = coefficient b i j l + coefficient b i j k.
 Proof. apply sum_app. Qed.
 Lemma sum_filter A (p : A -> bool) l f : sum (filter p l) f = sum l (fun a => if p a then f a else 0).
 Proof. induction l as [|a l IH]; simpl; [reflexivity|]. destruct (p a); rewrite <- IH; unfold sum; simpl; lra. Qed.
-Lemma part_square b i j c q v :
-  part b i j (low_terms (c, q, v)) = if (c =? b)%nat then IZR q * (real v i * real v j) else 0.
+Lemma coefficient_square b i j c q v :
+  coefficient b i j (low_terms (c, q, v)) = if (c =? b)%nat then IZR q * (real v i * real v j) else 0.
 Proof.
   assert (real v i * real v j = real v (Nat.max i j) * real v (Nat.min i j)) as E.
   { destruct (Nat.max_spec i j) as [[L ->]|[L ->]]; [rewrite Nat.min_l by lia; ring|rewrite Nat.min_r by lia; ring]. }
-  rewrite E. clear E. unfold part, low_terms, square_terms, outer. rewrite sum_filter, sum_flat.
+  rewrite E. clear E. unfold coefficient, low_terms, square_terms, outer. rewrite sum_filter, sum_flat.
   transitivity (sum v (fun p => (if (fst p =? Nat.max i j)%nat then IZR (snd p) else 0) *
     ((if (c =? b)%nat then IZR q else 0) * real v (Nat.min i j)))).
   - apply sum_ext; intros p _. cbv zeta. rewrite sum_map. unfold real at 1. rewrite <- !sum_mult. apply sum_ext; intros r _.
@@ -539,21 +553,20 @@ Proof.
     + unfold real at 3. rewrite <- sum_mult. apply sum_ext; intros p _. ring.
     + destruct (c =? b)%nat; ring.
 Qed.
-Lemma part_squares b i j sq : part b i j (flat_map low_terms sq) =
+Lemma coefficient_squares b i j sq : coefficient b i j (flat_map low_terms sq) =
   sum sq (fun t => let '(c, q, v) := t in if (c =? b)%nat then IZR q * (real v i * real v j) else 0).
 Proof.
-  induction sq as [|[[c q] v] sq IH]; [reflexivity|]. cbn [flat_map]. rewrite part_app, part_square, IH. reflexivity.
+  induction sq as [|[[c q] v] sq IH]; [reflexivity|]. cbn [flat_map]. rewrite coefficient_app, coefficient_square, IH. reflexivity.
 Qed.
-Lemma get_table P sq fr b n i j :
-  forallb (fun t : nat * Z => match side P (fst t) with Some _ => false | None => true end) fr = true ->
-  side P b = Some n -> IZR (get (table sq fr) b i j) =
-  sum sq (fun t => let '(c, q, v) := t in if (c =? b)%nat then IZR q * (real v i * real v j) else 0).
+Lemma get_table P p b n i j : part_fits P p = true -> side P b = Some n -> IZR (get (table p) b i j) =
+  sum (summands p) (fun t => let '(c, q, v) := t in if (c =? b)%nat then IZR q * (real v i * real v j) else 0).
 Proof.
-  intros H E. unfold table. rewrite !get_adds, part_squares.
+  unfold part_fits. intros H E. apply andb_true_iff in H. destruct H as [_ H]. unfold table.
+  rewrite !get_adds, coefficient_squares.
   replace (get [] b i j) with 0%Z by (unfold get; destruct b, (Nat.max i j), (Nat.min i j); reflexivity).
-  replace (part b i j (map (fun t : nat * Z => (fst t, O, O, snd t)) fr)) with 0; [lra|]. symmetry.
-  unfold part. rewrite sum_map. rewrite forallb_forall in H.
-  transitivity (sum fr (fun _ => 0)); [|apply sum_zero]. apply sum_ext. intros [c z] I. specialize (H _ I).
+  replace (coefficient b i j (map (fun t : nat * Z => (fst t, O, O, snd t)) (numbers p))) with 0; [lra|]. symmetry.
+  unfold coefficient. rewrite sum_map. rewrite forallb_forall in H.
+  transitivity (sum (numbers p) (fun _ => 0)); [|apply sum_zero]. apply sum_ext. intros [c z] I. specialize (H _ I).
   cbn [fst snd same] in *. destruct (Nat.eqb_spec c b) as [->|]; [rewrite E in H; discriminate|reflexivity].
 Qed.
 Lemma square_form n c v w :
@@ -575,15 +588,37 @@ Proof.
   - rewrite sum_cons, <- IH. unfold form. rewrite <- sum_plus. apply sum_ext; intros i _. rewrite <- sum_plus.
     apply sum_ext; intros j _. rewrite sum_cons. ring.
 Qed.
-Lemma zvalue_at_sound k T l : zvalue (at_r k T) l = / IZR (Zpos k) * IZR (zvalue_at T l).
+Lemma table_psd P p b n : part_fits P p = true -> side P b = Some n -> psd n (fun i j => IZR (get (table p) b i j)).
 Proof.
-  assert (forall s, / IZR (Zpos k) * IZR (fold_left (fun s t => let '(b, i, j, z) := t in (z * get T b i j + s)%Z) l s) =
-    zvalue (at_r k T) l + / IZR (Zpos k) * IZR s) as G.
-  { induction l as [|[[[b i] j] z] l IH]; intros s; cbn [fold_left]; [unfold zvalue; simpl; ring|].
-    rewrite IH, plus_IZR, mult_IZR. change ((b, i, j, z) :: l) with ([(b, i, j, z)] ++ l). rewrite zvalue_app.
-    replace (zvalue (at_r k T) [(b, i, j, z)]) with (IZR z * (/ IZR (Zpos k) * IZR (get T b i j)))
-      by (unfold zvalue, at_r; simpl; ring). ring. }
+  intros F S w. apply (Rle_trans _ (form n (fun i j => sum (summands p) (fun t => let '(c, q, v) := t in
+    if (c =? b)%nat then IZR q * (real v i * real v j) else 0)) w w)).
+  - rewrite (form_sum _ n (summands p) (fun t i j => let '(c, q, v) := t in
+      if (c =? b)%nat then IZR q * (real v i * real v j) else 0)).
+    unfold part_fits in F. apply andb_true_iff in F. destruct F as [Q _].
+    apply sum_pos. intros [[c q] v] I. rewrite forallb_forall in Q. specialize (Q _ I). apply andb_true_iff in Q.
+    destruct Q as [Q _]. apply Z.leb_le, IZR_le in Q. destruct (c =? b)%nat.
+    + rewrite (square_form n (IZR q) (real v) w). apply Rmult_le_pos; [exact Q|]. apply pow2_ge_0.
+    + unfold form. apply sum_pos; intros i _. apply sum_pos; intros j _. lra.
+  - right. unfold form. apply sum_ext; intros i _. apply sum_ext; intros j _.
+    rewrite (get_table P p b n i j F S). reflexivity.
+Qed.
+Lemma form_plus n M N w : form n (fun i j => M i j + N i j) w w = form n M w w + form n N w w.
+Proof.
+  unfold form. rewrite <- sum_plus. apply sum_ext; intros i _. rewrite <- sum_plus. apply sum_ext; intros j _. ring.
+Qed.
+Lemma zvalue_at_sum T l :
+  IZR (zvalue_at T l) = sum l (fun t => let '(b, i, j, z) := t in IZR z * IZR (get T b i j)).
+Proof.
+  assert (forall s, IZR (fold_left (fun s t => let '(b, i, j, z) := t in (z * get T b i j + s)%Z) l s) =
+    sum l (fun t => let '(b, i, j, z) := t in IZR z * IZR (get T b i j)) + IZR s) as G.
+  { induction l as [|[[[b i] j] z] l IH]; intros s; cbn [fold_left]; [simpl; ring|].
+    rewrite IH, sum_cons, plus_IZR, mult_IZR. ring. }
   unfold zvalue_at. rewrite G. ring.
+Qed.
+Lemma mixed_at_sound k m T U l : zvalue (at_r k m T U) l = / IZR (Zpos k) * IZR (mixed_at m T U l).
+Proof.
+  unfold mixed_at. rewrite plus_IZR, mult_IZR, !zvalue_at_sum, <- sum_mult, <- sum_plus, <- sum_mult.
+  unfold zvalue. apply sum_ext. intros [[[b i] j] z] _. unfold at_r. ring.
 Qed.
 Lemma in_combine (es : list positive) (rs : list row) r : length es = length rs -> In r rs -> exists e, In (e, r) (combine es rs).
 Proof.
@@ -591,28 +626,21 @@ Proof.
   destruct I as [->|I]; [exists e; left; reflexivity|]. destruct (IH es ltac:(injection L; auto) I) as [f J].
   exists f. right; exact J.
 Qed.
-Lemma point_sound P es k sq fr : check_feasible P es k sq fr = true -> feasible P (at_r k (table sq fr)).
+Lemma point_sound P es k m p q : check_feasible P es k m p q = true -> feasible P (at_r k m (table p) (table q)).
 Proof.
   unfold check_feasible. cbv zeta. intros C. apply andb_true_iff in C. destruct C as [C R]. apply andb_true_iff in C.
-  destruct C as [C L]. apply andb_true_iff in C. destruct C as [Q F]. apply Nat.eqb_eq in L.
-  pose proof (positive_R k) as K. split; [|split].
+  destruct C as [C L]. apply andb_true_iff in C. destruct C as [F G]. apply Nat.eqb_eq in L.
+  pose proof (positive_R k) as K. pose proof (positive_R m) as M. split; [|split].
   - intros b i j. unfold at_r, get. rewrite Nat.max_comm, Nat.min_comm. reflexivity.
   - intros b n E w. assert (side P b = Some n) as S by (unfold side; rewrite E; reflexivity).
     unfold at_r. rewrite form_scaled. apply Rmult_le_pos; [left; apply Rinv_0_lt_compat, K|].
-    apply (Rle_trans _ (form n (fun i j => sum sq (fun t => let '(c, q, v) := t in
-      if (c =? b)%nat then IZR q * (real v i * real v j) else 0)) w w)).
-    + rewrite (form_sum _ n sq (fun t i j => let '(c, q, v) := t in
-        if (c =? b)%nat then IZR q * (real v i * real v j) else 0)).
-      apply sum_pos. intros [[c q] v] I. rewrite forallb_forall in Q. specialize (Q _ I). apply andb_true_iff in Q.
-      destruct Q as [Q _]. apply Z.leb_le, IZR_le in Q. destruct (c =? b)%nat.
-      * rewrite (square_form n (IZR q) (real v) w). apply Rmult_le_pos; [exact Q|]. apply pow2_ge_0.
-      * unfold form. apply sum_pos; intros i _. apply sum_pos; intros j _. lra.
-    + right. unfold form. apply sum_ext; intros i _. apply sum_ext; intros j _.
-      rewrite (get_table P sq fr b n i j F S). reflexivity.
+    rewrite form_plus, form_scaled. apply Rplus_le_le_0_compat; [apply Rmult_le_pos; [left; exact M|]|].
+    + apply (table_psd P p b n F S).
+    + apply (table_psd P q b n G S).
   - intros r I. destruct (in_combine es (rows P) r L I) as [e J]. rewrite forallb_forall in R. specialize (R _ J).
     unfold holds_at in R. apply andb_true_iff in R. destruct R as [FR W].
-    apply (row_sound _ e r FR). unfold holds_z, zwithin in *. cbn [fst snd] in *. rewrite zvalue_at_sound.
-    set (x := zvalue_at (table sq fr) (wholes e 1 (entries r))) in *.
+    apply (row_sound _ e r FR). unfold holds_z, zwithin in *. cbn [fst snd] in *. rewrite mixed_at_sound.
+    set (x := mixed_at m (table p) (table q) (wholes e 1 (entries r))) in *.
     assert (forall a b, IZR (Zpos k) * a <= b -> a <= / IZR (Zpos k) * b) as UP.
     { intros a b H. apply (Rmult_le_reg_l (IZR (Zpos k))); [exact K|]. rewrite <- Rmult_assoc, Rinv_r by lra. lra. }
     assert (forall a b, b <= IZR (Zpos k) * a -> / IZR (Zpos k) * b <= a) as DOWN.
@@ -621,21 +649,21 @@ Proof.
     destruct (lower r) as [lo|], (upper r) as [hi|]; cbn [option_map] in *; split; try exact Logic.I;
     first [apply UP|apply DOWN]; rewrite <- mult_IZR; apply IZR_le, Z.leb_le; assumption.
 Qed.
-Theorem feasible_sound P es k sq fr : check_feasible P es k sq fr = true -> exists X, feasible P X.
-Proof. intros C. exists (at_r k (table sq fr)). apply (point_sound P es k sq fr C). Qed.
-Theorem attained_sound P es k sq fr sign C e v :
-  check_feasible P es k sq fr && check_attained k sq fr sign C e v = true ->
+Theorem feasible_sound P es k m p q : check_feasible P es k m p q = true -> exists X, feasible P X.
+Proof. intros C. exists (at_r k m (table p) (table q)). apply (point_sound P es k m p q C). Qed.
+Theorem attained_sound P es k m p q sign C e v :
+  check_feasible P es k m p q && check_attained k m p q sign C e v = true ->
   exists X, feasible P X /\ IZR sign * cost C X <= IZR sign * Q2R v.
 Proof.
-  intros H. apply andb_true_iff in H. destruct H as [F H]. exists (at_r k (table sq fr)).
-  split; [apply (point_sound P es k sq fr F)|]. unfold check_attained in H. cbv zeta in H.
+  intros H. apply andb_true_iff in H. destruct H as [F H]. exists (at_r k m (table p) (table q)).
+  split; [apply (point_sound P es k m p q F)|]. unfold check_attained in H. cbv zeta in H.
   apply andb_true_iff in H. destruct H as [E H]. apply Z.leb_le, IZR_le in H. rewrite !mult_IZR in H.
   change (Zpos (k * e)) with (Zpos k * Zpos e)%Z in H. rewrite mult_IZR in H.
   pose proof (positive_R k) as NK. pose proof (positive_R e) as NE. pose proof (positive_R (Qden (v - constant C))) as ND.
-  pose proof (wholes_sound (at_r k (table sq fr)) e 1 _ E) as W. rewrite zvalue_at_sound, Rmult_1_l in W.
+  pose proof (wholes_sound (at_r k m (table p) (table q)) e 1 _ E) as W. rewrite mixed_at_sound, Rmult_1_l in W.
   pose proof (difference v (constant C)) as D. rewrite Q2R_minus in D. unfold cost.
-  set (x := value (at_r k (table sq fr)) (costs C)) in *.
-  set (y := IZR (zvalue_at (table sq fr) (wholes e 1 (costs C)))) in *.
+  set (x := value (at_r k m (table p) (table q)) (costs C)) in *.
+  set (y := IZR (mixed_at m (table p) (table q) (wholes e 1 (costs C)))) in *.
   set (n := IZR (Qnum (v - constant C))) in *. set (d := IZR (QDen (v - constant C))) in *.
   set (a := IZR (Zpos k)) in *. set (b := IZR (Zpos e)) in *.
   assert (y = a * b * x) as Y by (rewrite Rmult_assoc, <- W; field; lra).
