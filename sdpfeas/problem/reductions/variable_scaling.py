@@ -9,7 +9,6 @@ bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -74,37 +73,47 @@ def _exponents(problem: FeasibilityProblem, stored: list[sp.csr_array]) -> list[
 
     Minimises the squared log2 of coefficient, units and row factor over all entries and bounds (LSQR).
     """
-    sizes = [0 if s.bounded else s.n if s.entrywise or s.matrix else 1 for s in problem.sets]
-    ends = np.cumsum(sizes)
-    width = int(ends[-1])
-    count = width + problem.m
-    terms, right = list[Any](), list[FloatArray]()
-    for block, csr, size, end in zip(problem.sets, stored, sizes, ends, strict=True):
-        term = _indicator(width + stored_rows(csr), count)
+    lines, columns, weights, right, count = [], [], [], [], 0
+    places, starts, width = [], [], 0
+    for block in problem.sets:
+        size = 0 if block.bounded else block.n if block.entrywise or block.matrix else 1
+        starts.append(width)
+        places.append(size)
+        width += size
+
+    def add(row: np.ndarray, column: np.ndarray, weight: float = 1.0) -> None:
+        lines.append(row)
+        columns.append(column)
+        weights.append(np.full(row.size, weight))
+
+    for block, csr, start, size in zip(problem.sets, stored, starts, places, strict=True):
+        own = np.flatnonzero(csr.data)
+        k = count + np.arange(own.size)
+        add(k, width + stored_rows(csr)[own])
         if size == block.n and block.matrix:
-            i, j = np.divmod(csr.indices, block.n)
-            term = term + _indicator(end - size + i, count) + _indicator(end - size + j, count)
+            i, j = np.divmod(csr.indices[own], block.n)
+            add(k, start + i)
+            add(k, start + j)
         elif size:
-            term = term + _indicator(
-                end - size + (csr.indices if size == block.n else 0 * csr.indices), count
-            )
-        terms.append(term)
-        right.append(-np.log2(np.abs(csr.data)))
+            add(k, start + (csr.indices[own] if size == block.n else 0 * own))
+        right.append(-np.log2(np.abs(csr.data[own])))
+        count += own.size
     bound = largest_bound(problem)
     given = np.flatnonzero(bound)
-    terms += [_indicator(width + given, count), REGULARISATION_WEIGHT * sp.eye_array(width, count)]
-    right += [-np.log2(bound[given]), np.zeros(width)]
-    found = lsqr(sp.vstack(terms, format="csr"), np.concatenate(right), iter_lim=1000)[0][:width]
-    exponents = np.rint(found).astype(np.int64)
-    if not width or np.max(exponents) - np.min(exponents) < MIN_RANGE_BITS:
+    add(count + np.arange(given.size), width + given)
+    right.append(-np.log2(bound[given]))
+    count += given.size
+    total = width + problem.m
+    add(count + np.arange(width), np.arange(width), REGULARISATION_WEIGHT)
+    right.append(np.zeros(width))
+    triple = (np.concatenate(weights), (np.concatenate(lines), np.concatenate(columns)))
+    matrix = sp.csr_array(triple, shape=(count + width, total))
+    found = np.rint(lsqr(matrix, np.concatenate(right), iter_lim=1000)[0][:width]).astype(np.int64)
+    if not width or np.max(found) - np.min(found) < MIN_RANGE_BITS:
         return None
     out = []
-    for block, part in zip(problem.sets, np.split(exponents, ends[:-1]), strict=True):
-        own = part if part.size else np.zeros(1, dtype=np.int64)
-        out.append(np.broadcast_to(np.add.outer(own, own) if block.matrix else own, block.shape))
+    for block, start, size in zip(problem.sets, starts, places, strict=True):
+        own = found[start : start + size] if size else np.zeros(1, dtype=np.int64)
+        whole = np.add.outer(own, own) if block.matrix else own
+        out.append(np.broadcast_to(whole, block.shape))
     return out
-
-
-def _indicator(columns: np.ndarray, count: int) -> Any:
-    """Return the matrix with a one at ``columns[k]`` in row ``k``."""
-    return sp.csr_array((np.ones(columns.size), columns, np.arange(columns.size + 1)), (columns.size, count))
