@@ -65,7 +65,7 @@ class SchurComplement:
                 self._psd_parts.append((k, part))
         self._vector_part = _VectorCones(form, columns[:, form.non_matrix])
         #: Rows and columns of the entries of all contributions; computed when first needed.
-        self._coords: tuple[np.ndarray, np.ndarray] | None = None
+        self._coords: tuple[np.ndarray, ...] = ()
         filled = sum(part.filled for _, part in self._psd_parts) + self._vector_part.filled
         #: Whether :meth:`at` returns a sparse matrix.
         self.sparse = self.m > SPARSE_SCHUR_ROWS and filled < SPARSE_SCHUR_SHARE * float(self.m) ** 2
@@ -100,14 +100,18 @@ class SchurComplement:
                 own = np.arange(self.m) if rows is None else rows
                 parts.append((own.astype(np.int32), block))
         if parts:
-            if self._coords is None:
+            size = self.m + 1
+            if not self._coords:
                 # Short integers: there are as many as entries of all blocks together.
                 pairs = [np.broadcast_arrays(i[..., :, None], i[..., None, :]) for i, _ in parts]
                 row, column = (np.concatenate([pair[k].reshape(-1) for pair in pairs]) for k in (0, 1))
-                self._coords = row, column
+                self._coords = (row, column) if self.sparse else (row.astype(np.int64) * size + column,)
             values = np.concatenate([block.reshape(-1) for _, block in parts])
-            summed = sp.coo_array((values, self._coords), shape=(self.m + 1, self.m + 1))
-            more = (summed.tocsc() if self.sparse else summed.toarray())[: self.m, : self.m]
+            if self.sparse:
+                more = sp.coo_array((values, self._coords), shape=(size, size)).tocsc()[: self.m, : self.m]
+            else:
+                summed = np.bincount(self._coords[0], weights=values, minlength=size**2)
+                more = summed.reshape(size, size)[: self.m, : self.m]
             total = more if total is None else total + more
         if total is None:
             total = sp.csc_array((self.m, self.m)) if self.sparse else np.zeros((self.m, self.m))

@@ -113,7 +113,7 @@ class NesterovToddCone:
     def target_in_block(self, eta: float) -> FloatArray:
         """``B' (target + eta diag(lam)) B``: the target and a share of the dual slack."""
         out = np.array(self._target)
-        out[np.diag_indices_from(out)] += eta * self.lam
+        out.flat[:: len(out) + 1] += eta * self.lam
         return out if self.basis is None or not out.any() else self.basis.T @ out @ self.basis
 
     def set_direction(self, x: FloatArray, drho: float) -> None:
@@ -157,7 +157,7 @@ class NesterovToddCone:
         Raises ``numpy.linalg.LinAlgError`` if the step leaves the cone.
         """
         slack = self.slack + (step * self.sign) * dx
-        slack[np.diag_indices_from(slack)] += step * self.offset * drho
+        slack.flat[:: len(slack) + 1] += step * self.offset * drho
         dual = self.dual + step * symmetrize(self.inverse.T @ self._scaled[1] @ self.inverse)
         return NesterovToddCone.of((self.sign, self.offset), slack, dual)
 
