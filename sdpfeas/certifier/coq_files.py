@@ -180,9 +180,10 @@ class _Writer:
             )
             given = f"{about} {least} {_z(scale // least)} ({_z(bound)}) {outer}"
             lemmas.append(
+                f"Definition steps : list step :=\n  {steps}.\n"
                 f"Lemma bound : forall X, feasible the_problem X ->\n"
                 f"  (IZR ({self.sign}) * Q2R {outer} <= IZR ({self.sign}) * cost the_objective X)%R.\n"
-                f"Proof.\n  refine (bound_sound the_problem denominators\n  {steps}\n  {given} _).\n"
+                f"Proof.\n  refine (bound_sound the_problem denominators\n  steps {given} _).\n"
                 "  vm_cast_no_check (eq_refl true).\nQed.\n"
             )
             proofs.append("intros X F. generalize (bound X F). lra.")
