@@ -64,8 +64,9 @@ class SchurComplement:
             for part in _choose_formulas(group, own):
                 self._psd_parts.append((k, part))
         self._vector_part = _VectorCones(form, columns[:, form.non_matrix])
-        #: Rows and columns of the entries of all contributions; computed when first needed.
-        self._coords: tuple[np.ndarray, ...] = ()
+        #: Rows and columns of the entries of all contributions if the sum is sparse, else positions in the
+        #: flat array; computed when first needed.
+        self._places: dict[bool, tuple[np.ndarray, ...]] = {}
         filled = sum(part.filled for _, part in self._psd_parts) + self._vector_part.filled
         #: Whether :meth:`at` returns a sparse matrix.
         self.sparse = self.m > SPARSE_SCHUR_ROWS and filled < SPARSE_SCHUR_SHARE * float(self.m) ** 2
@@ -101,16 +102,18 @@ class SchurComplement:
                 parts.append((own.astype(np.int32), block))
         if parts:
             size = self.m + 1
-            if not self._coords:
+            if self.sparse not in self._places:
                 # Short integers: there are as many as entries of all blocks together.
                 pairs = [np.broadcast_arrays(i[..., :, None], i[..., None, :]) for i, _ in parts]
                 row, column = (np.concatenate([pair[k].reshape(-1) for pair in pairs]) for k in (0, 1))
-                self._coords = (row, column) if self.sparse else (row.astype(np.int64) * size + column,)
+                flat = (row.astype(np.int64) * size + column,)
+                self._places[self.sparse] = (row, column) if self.sparse else flat
+            places = self._places[self.sparse]
             values = np.concatenate([block.reshape(-1) for _, block in parts])
             if self.sparse:
-                more = sp.coo_array((values, self._coords), shape=(size, size)).tocsc()[: self.m, : self.m]
+                more = sp.coo_array((values, places), shape=(size, size)).tocsc()[: self.m, : self.m]
             else:
-                summed = np.bincount(self._coords[0], weights=values, minlength=size**2)
+                summed = np.bincount(places[0], weights=values, minlength=size**2)
                 more = summed.reshape(size, size)[: self.m, : self.m]
             total = more if total is None else total + more
         if total is None:
