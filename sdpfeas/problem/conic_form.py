@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: Cost of building the form, in floating-point numbers written per entry of a block; measured at side 7000.
 NUMBERS_PER_ENTRY = 150.0
 
+#: Share of the gap of a certificate that a deeper certificate must keep.
+KEPT_GAP_SHARE = 0.5
+
 #: A packed matrix times these weights off the diagonal is the matrix: for points, and for multipliers.
 Weights = tuple[float, float]
 
@@ -119,7 +122,8 @@ class ConicForm:
     ``matrix.T @ z`` in those of ``columns`` and ``rhs @ z < 0`` is a Farkas certificate.
 
     ``row_interior`` and ``column_interior`` are interior directions of the cones, scaled to the inner radius
-    of bounded sets.
+    of bounded sets. ``row_strict`` and ``column_strict`` mark the entries at which a certificate must be
+    strictly interior to survive rounding.
     """
 
     matrix: Any
@@ -129,6 +133,8 @@ class ConicForm:
     columns: Cones
     row_interior: FloatArray
     column_interior: FloatArray
+    row_strict: np.ndarray
+    column_strict: np.ndarray
     triangle: Triangle = "lower"
     weights: Weights = SVEC
     _source: ConicForm | None = None
@@ -138,7 +144,8 @@ class ConicForm:
     def free_variables(cls, cost: FloatArray, matrix: Any, rhs: FloatArray, rows: Cones) -> ConicForm:
         """Make a form with free variables from its data; the matrices are upper triangles."""
         m, n = matrix.shape
-        return cls(matrix, rhs, cost, rows, Cones(n), np.zeros(m), np.zeros(n), "upper")
+        marks = np.zeros(m, dtype=bool), np.zeros(n, dtype=bool)
+        return cls(matrix, rhs, cost, rows, Cones(n), np.zeros(m), np.zeros(n), *marks, "upper")
 
     def __repr__(self) -> str:
         """Return shape and cones in one line."""
@@ -222,6 +229,8 @@ class ConicForm:
             columns=self.rows,
             row_interior=self.column_interior,
             column_interior=self.row_interior,
+            row_strict=self.column_strict,
+            column_strict=self.row_strict,
             weights=self.weights[::-1],
             _source=self,
             _back=lambda x, z: (z, x),
@@ -250,6 +259,8 @@ class ConicForm:
             columns=Cones(self.columns.size),
             row_interior=ordered(self.row_interior, self.column_interior),
             column_interior=np.zeros(self.columns.size),
+            row_strict=ordered(self.row_strict, self.column_strict),
+            column_strict=np.zeros(self.columns.size, dtype=bool),
             _source=self,
             _back=lambda x, z: (x, None if z is None else z[place]),
         )
@@ -274,6 +285,7 @@ class ConicForm:
             cost=sign * self.cost[split],
             columns=replace(self.columns, free=0, nonneg=self.columns.nonneg + 2 * free),
             column_interior=np.append(np.ones(2 * free), self.column_interior[free:]),
+            column_strict=np.append(np.ones(2 * free, dtype=bool), self.column_strict[free:]),
             _source=self,
             _back=back,
         )
@@ -286,7 +298,7 @@ class ConicForm:
         """
         at, below = self.columns.free, self.rows.entrywise
         matrix = sp.csc_array(self.matrix)
-        column = sp.csc_array((matrix @ self.column_interior + self.row_interior)[:, None])
+        column = sp.csc_array(self._margin_column[:, None])
         matrix = sp.csr_array(sp.hstack([matrix[:, :at], column, matrix[:, at:]], format="csr"))
         bound = sp.csr_array(([1.0], ([0], [at])), shape=(1, matrix.shape[1]))
 
@@ -303,8 +315,41 @@ class ConicForm:
             columns=replace(self.columns, free=at + 1),
             row_interior=np.insert(self.row_interior, below, 1.0),
             column_interior=np.insert(self.column_interior, at, 0.0),
+            row_strict=np.insert(self.row_strict, below, False),
+            column_strict=np.insert(self.column_strict, at, False),
             _source=self,
             _back=back,
+        )
+
+    @property
+    def _margin_column(self) -> FloatArray:
+        return np.asarray(self.matrix @ self.column_interior + self.row_interior)
+
+    def deeper_certificates(self, z: FloatArray) -> ConicForm | None:
+        """Return the form of all certificates that are no longer than ``z`` and keep half of its gap.
+
+        With a margin it asks for the deepest of them. ``z`` is a certificate up to the tolerance of the
+        solver: ``A'z`` and ``z`` in the dual cones and ``b'z < 0``. Returns None if no entry must be strict,
+        or if ``z`` is no certificate.
+        """
+        column = self._margin_column
+        length, gain = float(column @ z), -float(self.rhs @ z)
+        inside = self.column_interior * self.column_strict, self.row_interior * self.row_strict
+        if not (gain > 0.0 and length > 0.0 and (inside[0].any() or inside[1].any())):
+            return None
+        dual = self.dual()
+        at = dual.rows.entrywise
+        limits = sp.csr_array(np.stack([self.rhs * (length / gain), column]))
+        return replace(
+            dual,
+            matrix=_insert_rows(dual.matrix, at, limits),
+            rhs=np.insert(np.zeros(dual.rows.size), at, [-KEPT_GAP_SHARE, 1.0]),
+            cost=np.zeros(dual.columns.size),
+            rows=replace(dual.rows, nonneg=dual.rows.nonneg + 2),
+            row_interior=np.insert(inside[0], at, [0.0, 0.0]),
+            column_interior=inside[1],
+            row_strict=np.insert(dual.row_strict, at, [False, False]),
+            _back=lambda x, _: (None, x),
         )
 
 
@@ -367,6 +412,7 @@ class _Rows(NamedTuple):
     matrix: Any
     rhs: FloatArray
     interior: FloatArray
+    strict: bool = False
     side: int = 0
     at: Any = None
     factor: Any = 0.0
@@ -452,10 +498,11 @@ class _Layout:
     def form(self, objective: Point | None) -> ConicForm:
         """Return the form."""
         n = self.columns.size
-        interior, units, cost = np.zeros(n), np.ones(n), np.zeros(n)
+        interior, strict, units, cost = np.zeros(n), np.zeros(n, dtype=bool), np.ones(n), np.zeros(n)
         for b, part in self._blocks.items():
             block = self.problem.sets[b]
             units[part] = self._units[b]
+            strict[part] = block.cone
             if not block.free:
                 interior[part] = _inner_radius(block) / (self._units[b] if block.bounded else 1.0)
                 interior[part] *= self._identity(block)
@@ -471,6 +518,8 @@ class _Layout:
             columns=self.columns,
             row_interior=np.concatenate([part.interior for part in rows]),
             column_interior=interior,
+            row_strict=np.concatenate([np.full(part.rhs.size, part.strict) for part in rows]),
+            column_strict=strict,
             triangle=self._triangle,
             weights=self._weights,
         )
@@ -514,7 +563,7 @@ class _Layout:
                 margin = _inner_radius(block) * eye if block.bounded else self._identity(block)
                 rhs = sign * constant + rhs
                 entries = place, self._pack(block)
-                yield _Rows(_kind(block), shifted, rhs, margin, block.n, entries, sign * factor)
+                yield _Rows(_kind(block), shifted, rhs, margin, block.cone, block.n, entries, sign * factor)
             at += block.entries
 
     def _times_scale(self, matrix: Any, rhs: FloatArray) -> tuple[Any, FloatArray]:

@@ -87,7 +87,8 @@ class ConicBackend(FeasibilityBackend):
     Without an objective, interior-point methods stop deep inside the feasible set, first-order methods at its
     boundary. With a margin the solver searches for the point deepest inside, which also separates problems
     close to the boundary; on unbounded sets that point may be far away. If the margin is not positive, the
-    multipliers are a certificate on the boundary of its cone, which the verifier repairs.
+    multipliers are a certificate, but on the boundary of its cone, where rounding undoes proofs on unbounded
+    sets. Then a second solve asks for a deeper certificate.
     """
 
     sets = SPECTRAL_SETS | {SecondOrder}
@@ -157,9 +158,31 @@ class ConicBackend(FeasibilityBackend):
                 claim = replace(claim, certificate=_farkas(problem, claim.certificate))
         except OutOfTime as error:
             return Claim(stop=Stop.TIME_LIMIT, raw_status=f"{solution.raw_status}; {error}")
+        if objective == "none":
+            return claim
         if solution.info.get("margin", 0.0) > CLEAR_MARGIN:
             return replace(claim, certificate=None)
-        return claim
+        if claim.certificate is None or inquiry.offer(claim.point, claim.certificate):
+            return claim
+        # The margin is not positive: search for a certificate deeper inside its cone.
+        assert solution.z is not None
+        search = form.deeper_certificates(solution.z)
+        if search is None:
+            return claim
+        if deadline.expired:
+            return replace(claim, stop=Stop.TIME_LIMIT)
+        try:
+            found = self._solve_with_margin(search, deadline)
+        except OutOfTime:
+            return replace(claim, stop=Stop.TIME_LIMIT)
+        deeper = _farkas(problem, search.evidence(found.x, None)[1])
+        return replace(
+            claim,
+            certificate=claim.certificate if deeper is None else deeper,
+            raw_status=f"{claim.raw_status}; deeper certificate: {found.raw_status}",
+            stop=found.stop if claim.stop is Stop.FINISHED else claim.stop,
+            iterations=solution.iterations + found.iterations,
+        )
 
     def _solve_with_margin(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
         """Search for the solution deepest inside the cones; its margin is stored in ``info``."""
